@@ -1,0 +1,64 @@
+"""The errors a user can cause, each with the sentence that tells how to fix it.
+
+The command line prints ``str(error)`` and exits with ``error.exit_status``; nothing else in Headrace
+catches these. Anything that is not a :class:`HeadraceError` is a bug in Headrace.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class HeadraceError(Exception):
+    """Bad input of any kind; the base of every error raised on purpose."""
+
+    exit_status = 2
+
+
+class ModelError(HeadraceError):
+    """A model file that cannot be read or is not well formed.
+
+    Args:
+        message: one sentence: what is wrong and what would be accepted.
+        node: name of the offending node, with its operator, when there is one.
+        file: the model file, when known.
+    """
+
+    def __init__(self, message: str, *, node: str | None = None, file: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.node = node
+        self.file = file
+
+    def __str__(self) -> str:
+        where = [part for part in (self.file, f"node {self.node}" if self.node else None) if part]
+        return ": ".join([*where, self.message])
+
+
+class UnsupportedError(ModelError):
+    """A well-formed model that has no exact dataflow implementation here; names the node and the way out."""
+
+
+class FoldingError(HeadraceError):
+    """A PE, SIMD or other folding value that the layer cannot honour."""
+
+
+class InputError(HeadraceError):
+    """Input arrays of the wrong name, shape or type, or holding values that are not numbers."""
+
+
+class ToolError(HeadraceError):
+    """An external program (Verilator, g++, make) that is missing, too old or failed."""
+
+
+class VerificationError(HeadraceError):
+    """Two stages that must be equal are not; says where first."""
+
+    exit_status = 1
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``" (did you mean 'x'?)"`` for the nearest of *known*, or an empty string."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f" (did you mean '{near[0]}'?)" if near else ""

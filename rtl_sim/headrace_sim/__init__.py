@@ -1,0 +1,1 @@
+"""RTL simulation of Headrace designs: needs only numpy and cocotb."""
