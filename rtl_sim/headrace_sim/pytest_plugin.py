@@ -1,0 +1,1 @@
+"""Pytest plugin: options and the fixture `rtl_sim`."""
