@@ -1,0 +1,201 @@
+"""The dataflow graph: operators as nodes of a networkx graph, tensors as edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import networkx as nx
+
+from headrace.errors import InputError, ModelError
+from headrace.ir.op import Array, Op
+from headrace.ir.types import TensorType
+
+
+class Value(NamedTuple):
+    """A tensor: output ``port`` of node ``node``."""
+
+    node: str
+    port: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Input(Op):
+    """A graph input of a given type."""
+
+    type: TensorType
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        return (self.type,)
+
+
+@dataclass(frozen=True, eq=False)
+class Output(Op):
+    """A graph output: hands on its one input."""
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        return inputs
+
+    def execute(self, *inputs: Array) -> tuple[Array, ...]:
+        return inputs
+
+
+class Graph:
+    """A directed acyclic graph of operators.
+
+    ``nx`` is a ``networkx.MultiDiGraph`` whose nodes are unique names with the attributes ``op`` (an
+    :class:`Op`) and ``types`` (a tuple of output :class:`TensorType`), and whose edges carry ``source`` and
+    ``target`` (port numbers) and ``type``. Passes build new graphs; nodes are never changed in place.
+    """
+
+    def __init__(self, name: str = "graph", file: str | None = None) -> None:
+        self.name = name
+        self.file = file
+        self.nx: nx.MultiDiGraph[str] = nx.MultiDiGraph()
+        self._inputs: list[str] = []
+        self._outputs: list[str] = []
+
+    # -- building -------------------------------------------------------------------------------------------
+
+    def add(self, op: Op, inputs: Sequence[Value] = (), name: str = "") -> Value:
+        """Append *op* reading *inputs*; returns its first output.
+
+        The node is called *name*, or *name* with a number when that is taken.
+
+        Raises:
+            ModelError: when the operator's type rule refuses the inputs; names the node.
+        """
+        node = self.unique_name(name or type(op).__name__)
+        try:
+            types = op.infer(*(self.type(v) for v in inputs))
+        except ModelError as error:
+            if error.node is None:
+                where = f"'{node}' ({type(op).__name__})"
+                raise type(error)(error.message, node=where, file=self.file) from error
+            raise
+        self.nx.add_node(node, op=op, types=types)
+        for target, value in enumerate(inputs):
+            self.nx.add_edge(value.node, node, key=target, source=value.port, target=target, type=self.type(value))
+        if isinstance(op, Input):
+            self._inputs.append(node)
+        if isinstance(op, Output):
+            self._outputs.append(node)
+        return Value(node, 0)
+
+    def input(self, name: str, type_: TensorType) -> Value:
+        """Add a graph input."""
+        return self.add(Input(type_), (), name)
+
+    def output(self, name: str, value: Value) -> Value:
+        """Declare *value* a graph output called *name*."""
+        return self.add(Output(), (value,), name)
+
+    def unique_name(self, name: str) -> str:
+        """*name*, or *name* with the smallest suffix that makes it new in this graph."""
+        if name not in self.nx:
+            return name
+        number = 1
+        while f"{name}_{number}" in self.nx:
+            number += 1
+        return f"{name}_{number}"
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the graph inputs in declaration order."""
+        return tuple(self._inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the graph outputs in declaration order."""
+        return tuple(self._outputs)
+
+    def op(self, node: str) -> Op:
+        """Operator of *node*."""
+        op: Op = self.nx.nodes[node]["op"]
+        return op
+
+    def types(self, node: str) -> tuple[TensorType, ...]:
+        """Types of all outputs of *node*."""
+        types: tuple[TensorType, ...] = self.nx.nodes[node]["types"]
+        return types
+
+    def type(self, value: Value) -> TensorType:
+        """Type of one tensor."""
+        return self.types(value.node)[value.port]
+
+    def sources(self, node: str) -> tuple[Value, ...]:
+        """The tensors that *node* reads, by input port."""
+        edges = sorted(self.nx.in_edges(node, data=True), key=lambda e: int(e[2]["target"]))
+        return tuple(Value(u, data["source"]) for u, _, data in edges)
+
+    def consumers(self, value: Value) -> tuple[tuple[str, int], ...]:
+        """``(node, input port)`` of every reader of *value*, in a stable order."""
+        edges = self.nx.out_edges(value.node, data=True)
+        return tuple((v, int(data["target"])) for _, v, data in edges if data["source"] == value.port)
+
+    def __iter__(self) -> Iterator[str]:
+        """Node names in topological order, insertion order among equals."""
+        order = {node: k for k, node in enumerate(self.nx.nodes)}
+        return iter(list(nx.lexicographical_topological_sort(self.nx, key=lambda n: order[n])))
+
+    def __len__(self) -> int:
+        return int(self.nx.number_of_nodes())
+
+    def __contains__(self, node: object) -> bool:
+        return node in self.nx
+
+    def __str__(self) -> str:
+        lines = [f"graph {self.name}:"]
+        for node in self:
+            args = ", ".join(v.node if v.port == 0 else f"{v.node}.{v.port}" for v in self.sources(node))
+            result = ", ".join(str(t) for t in self.types(node))
+            lines.append(f"  {node} = {self.op(node)} <- [{args}] : {result}")
+        return "\n".join(lines)
+
+    # -- running --------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        feeds: Mapping[str, Array],
+        keep: Iterable[str] | None = None,
+        observe: Callable[[str, tuple[Array, ...]], None] | None = None,
+    ) -> dict[str, Array]:
+        """Execute on a batch.
+
+        Args:
+            feeds: one array ``(frames, *shape)`` per graph input.
+            keep: names of nodes whose first output is returned as well.
+            observe: called with each node's name and outputs, in order.
+
+        Returns:
+            one array per graph output, and per name in *keep*.
+
+        Raises:
+            InputError: when an input is missing.
+        """
+        missing = [name for name in self._inputs if name not in feeds]
+        if missing:
+            raise InputError(f"no array for graph input '{missing[0]}'; expected {sorted(self._inputs)}")
+        wanted = set(keep or ()) | set(self._outputs)
+        pending = {node: self.nx.out_degree(node) for node in self.nx}
+        values: dict[str, tuple[Array, ...]] = {}
+        results: dict[str, Array] = {}
+        for node in self:
+            op = self.op(node)
+            sources = self.sources(node)
+            if isinstance(op, Input):
+                values[node] = (feeds[node],)
+            else:
+                values[node] = op.execute(*(values[v.node][v.port] for v in sources))
+            if observe is not None:
+                observe(node, values[node])
+            if node in wanted:
+                results[node] = values[node][0]
+            for v in sources:  # free what nobody reads any more: batches are large
+                pending[v.node] -= 1
+                if pending[v.node] == 0:
+                    values.pop(v.node, None)
+        return {name: results[name] for name in [*self._outputs, *(n for n in (keep or ()) if n in results)]}

@@ -1,0 +1,43 @@
+"""Base of every operator: a frozen dataclass with a type rule and an execution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ir.types import TensorType
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One operator. Parameters are typed fields; connectivity lives in the :class:`~headrace.ir.graph.Graph`.
+
+    Arrays are passed with the batch axis first: ``(frames, *type.shape)``.
+    """
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Types of the outputs, given those of the inputs.
+
+        Raises:
+            ModelError: when the inputs do not fit the operator.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def execute(self, *inputs: Array) -> tuple[Array, ...]:
+        """The outputs for a batch of inputs; exact on integers."""
+        raise NotImplementedError(type(self).__name__)
+
+    def __str__(self) -> str:
+        shown = ", ".join(_show(getattr(self, f.name), f.name) for f in fields(self))
+        return f"{type(self).__name__}({shown})"
+
+
+def _show(value: object, name: str) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{name}=<{value.dtype}{list(value.shape)}>"
+    return f"{name}={value}"

@@ -1,0 +1,221 @@
+"""What a hardware layer is: streams in, streams out, a folding, a cycle count, and a template to render.
+
+A layer is an operator of the hardware graph. Its arrays are integers ``(frames, *stream.shape)``, channels last.
+Adding a file to this package registers what it defines: layers, and how integer operators are lowered to them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import ClassVar, Self, TypeVar
+
+from headrace.errors import FoldingError, UnsupportedError
+from headrace.ir import IntRange, Op, TensorType
+
+
+@dataclass(frozen=True)
+class StreamType:
+    """A stream of frames: ``elements`` neighbouring values of the last axis travel in one word.
+
+    ``shape`` is the physical frame, channels last: ``(C,)``, ``(L, C)`` or ``(H, W, C)``. Element 0 of a word is in
+    its least significant bits; elements are ``range.bits`` wide with no padding inside.
+
+    Raises:
+        FoldingError: when ``elements`` does not divide the last axis.
+    """
+
+    shape: tuple[int, ...]
+    range: IntRange
+    elements: int = 1
+
+    def __post_init__(self) -> None:
+        if self.elements < 1 or self.shape[-1] % self.elements:
+            raise FoldingError(f"{self.elements} elements a word do not divide {self.shape[-1]} channels")
+
+    @property
+    def frame_elements(self) -> int:
+        """Values in one frame."""
+        total = 1
+        for n in self.shape:
+            total *= n
+        return total
+
+    @property
+    def words(self) -> int:
+        """Words in one frame."""
+        return self.frame_elements // self.elements
+
+    @property
+    def bits(self) -> int:
+        """Width of one element."""
+        return self.range.bits
+
+    @property
+    def word_bits(self) -> int:
+        """Width of one word."""
+        return self.elements * self.bits
+
+    @property
+    def tensor(self) -> TensorType:
+        """The tensor type that travels."""
+        return TensorType(self.shape, self.range)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Estimated FPGA resources of one layer."""
+
+    lut: float = 0.0
+    ff: float = 0.0
+    dsp: float = 0.0
+    bram18: float = 0.0
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(self.lut + other.lut, self.ff + other.ff, self.dsp + other.dsp, self.bram18 + other.bram18)
+
+
+@dataclass(frozen=True)
+class RtlModule:
+    """What to render for one layer.
+
+    Attributes:
+        template: file name in ``hls_templates/rtl``.
+        context: the template's variables; the code generator adds ``module`` (a legal unique identifier) and
+            ``layer`` (the layer's display name, already made safe for a comment).
+        memories: ``$readmemh`` texts by short suffix; the generator writes each as ``<module>_<suffix>.hex`` and gives
+            the template that base name as ``memory[suffix]``.
+        library: names of shared template files this module instantiates (rendered once a design, no context).
+    """
+
+    template: str
+    context: Mapping[str, object]
+    memories: Mapping[str, str] = field(default_factory=dict)
+    library: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Layer(Op):
+    """Base of the hardware layers: a frozen dataclass whose fields fix the generated module entirely.
+
+    Every generated module has the ports ``ap_clk``, ``ap_rst_n`` (synchronous, active low), and per stream
+    ``in<k>_tdata/_tvalid/_tready`` and ``out<k>_tdata/_tvalid/_tready``, words exactly ``word_bits`` wide.
+    """
+
+    kind: ClassVar[str]
+    """The field's name of the layer, as in folding files: ``MVAU``, ``Thresholding``, ``SWG`` ..."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[StreamType, ...]:
+        """Streams read, by port."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> tuple[StreamType, ...]:
+        """Streams written, by port."""
+
+    @property
+    @abstractmethod
+    def cycles(self) -> int:
+        """Initiation interval: clock cycles a frame, when nothing stalls it. Exact."""
+
+    @property
+    @abstractmethod
+    def latency(self) -> int:
+        """Clock cycles from accepting the first input word to offering the first output word, unstalled."""
+
+    @property
+    def folding(self) -> dict[str, int]:
+        """Current folding values by name (``PE``, ``SIMD``)."""
+        return {}
+
+    @property
+    def folding_choices(self) -> dict[str, tuple[int, ...]]:
+        """Legal values of each folding name, ascending."""
+        return {}
+
+    def with_folding(self, **values: int) -> Self:
+        """This layer folded differently.
+
+        Raises:
+            FoldingError: names the value, what it must divide, and the legal values.
+        """
+        for name, value in values.items():
+            choices = self.folding_choices.get(name)
+            if choices is None:
+                known = ", ".join(self.folding_choices) or "none"
+                raise FoldingError(f"{self.kind} has no folding '{name}'; it has: {known}")
+            if value not in choices:
+                raise FoldingError(
+                    f"{self.kind}: {name}={value} does not divide {choices[-1]}; valid: {', '.join(map(str, choices))}"
+                )
+        fields = {name.lower(): value for name, value in values.items()}
+        return replace(self, **fields)  # type: ignore[arg-type]
+
+    @abstractmethod
+    def resources(self) -> Resources:
+        """Estimated resources at this folding."""
+
+    @abstractmethod
+    def rtl(self) -> RtlModule:
+        """The SystemVerilog module of this layer."""
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        return tuple(stream.tensor for stream in self.outputs)
+
+
+def divisors(number: int) -> tuple[int, ...]:
+    """All divisors of *number*, ascending."""
+    small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
+    return tuple(sorted({*small, *(number // d for d in small)}))
+
+
+# -- registry -------------------------------------------------------------------------------------------------------
+
+LoweringRule = Callable[..., Sequence[Layer]]
+"""``rule(op, *streams) -> chain of layers``: input streams (shape and range as they arrive, channels last, one element
+a word) to a chain in which each layer feeds the next; the first takes all inputs, the last gives the result."""
+
+_rules: dict[type[Op], LoweringRule] = {}
+_Rule = TypeVar("_Rule", bound=LoweringRule)
+
+
+def lowers(operator: type[Op]) -> Callable[[_Rule], _Rule]:
+    """Decorator: register how *operator* of the integer graph becomes layers."""
+
+    def register(rule: _Rule) -> _Rule:
+        if operator in _rules:
+            raise RuntimeError(f"two lowering rules for {operator.__name__}")
+        _rules[operator] = rule
+        return rule
+
+    return register
+
+
+@cache
+def load_layers() -> None:
+    """Import every module of this package, which registers its layers and lowering rules."""
+    package = importlib.import_module(__package__)
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{__package__}.{module.name}")
+
+
+def lower(op: Op, streams: Sequence[StreamType], node: str) -> Sequence[Layer]:
+    """The layers that implement *op*, folded as little as possible (PE = SIMD = 1).
+
+    Raises:
+        UnsupportedError: when no layer implements the operator; names *node*.
+    """
+    load_layers()
+    rule = _rules.get(type(op))
+    if rule is None:
+        known = ", ".join(sorted(k.__name__ for k in _rules))
+        raise UnsupportedError(
+            f"{type(op).__name__} has no hardware layer; operators that have one: {known}", node=f"'{node}'"
+        )
+    return rule(op, *streams)
