@@ -1,0 +1,51 @@
+"""The public names, against the list under version control: nothing appears or goes by accident.
+
+After an intended change, renew the list with ``python tests/house/test_public_api.py``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from pathlib import Path
+
+import headrace
+import headrace_sim
+
+GOLDEN = Path(__file__).with_name("public_api.txt")
+
+
+def public_packages() -> list[str]:
+    """Every package whose name and parents start with no underscore; modules are reached through their package."""
+    names = ["headrace", "headrace_sim"]
+    for root in (headrace, headrace_sim):
+        walk = pkgutil.walk_packages(root.__path__, f"{root.__name__}.")
+        names += [m.name for m in walk if m.ispkg and "._" not in m.name]
+    return sorted(names)
+
+
+def public_names() -> list[str]:
+    """``package.name`` of everything in an ``__all__``."""
+    found = []
+    for name in public_packages():
+        package = importlib.import_module(name)
+        found += [f"{name}.{public}" for public in sorted(getattr(package, "__all__", ()))]
+    return found
+
+
+def test_every_package_declares_its_names() -> None:
+    undeclared = [n for n in public_packages() if not hasattr(importlib.import_module(n), "__all__")]
+    assert undeclared == []
+
+
+def test_declared_names_exist() -> None:
+    missing = [n for n in public_names() if not hasattr(importlib.import_module(n.rpartition(".")[0]), n.split(".")[-1])]
+    assert missing == []
+
+
+def test_names_match_the_list() -> None:
+    assert public_names() == GOLDEN.read_text(encoding="utf-8").split()
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text("\n".join(public_names()) + "\n", encoding="utf-8")
