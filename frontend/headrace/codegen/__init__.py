@@ -1,0 +1,1 @@
+"""Rendering of SystemVerilog and assembly of designs."""
