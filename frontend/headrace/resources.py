@@ -15,8 +15,22 @@ def hls_templates() -> Path:
     Raises:
         ToolError: when neither is there, which means that the installation is broken.
     """
+    return _data("hls_templates", "rtl")
+
+
+@cache
+def examples() -> Path:
+    """The folder ``examples``, beside ``hls_templates``.
+
+    Raises:
+        ToolError: when it is not there.
+    """
+    return _data("examples", "mnist_mlp")
+
+
+def _data(name: str, content: str) -> Path:
     package = Path(__file__).resolve().parent
-    for folder in (package / "hls_templates", package.parents[1] / "hls_templates"):
-        if (folder / "rtl").is_dir():
+    for folder in (package / name, package.parents[1] / name):
+        if (folder / content).is_dir():
             return folder
-    raise ToolError(f"the templates of Headrace are missing beside {package}; reinstall the package headrace")
+    raise ToolError(f"the folder {name} of Headrace is missing beside {package}; reinstall the package headrace")

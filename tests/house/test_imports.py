@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "onnx", "onnxruntime", "jinja2", "networkx", "numpy", "pandas", "scipy", "cocotb", "pydantic")
+HEAVY = ("torch", "onnx", "onnxruntime", "jinja2", "networkx", "numpy", "pandas", "scipy", "cocotb")
 COMPILER = ("numerics", "ir", "ingest", "passes", "layers", "schedule", "codegen", "build", "cli")
 
 

@@ -1,0 +1,130 @@
+"""Arrays on their way in and out: files read without trust, feeds checked against the model, files written whole."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from headrace.errors import InputError, did_you_mean
+from headrace.ir import Array, Graph, TensorType
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """The named arrays of an ``.npz`` file.
+
+    Raises:
+        InputError: when the file is missing, is no archive of arrays, or holds pickled objects.
+    """
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "no such file"
+        raise InputError(f"{path}: {what}; expected an .npz file of arrays")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise InputError(f"{path}: a single unnamed array; expected an .npz file with an array per graph input")
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError) as error:
+        if "pickle" in str(error).lower():
+            raise InputError(f"{path}: holds pickled objects, which are never loaded; save plain arrays") from error
+        raise InputError(f"{path}: not a readable .npz file of arrays ({error})") from error
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write an ``.npz`` file that is whole or absent; names may be any text.
+
+    Raises:
+        InputError: when *path* cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+        os.chmod(draft, 0o666 & ~_umask())
+        os.replace(draft, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+    finally:
+        Path(draft).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def check_feeds(graph: Graph, feeds: Mapping[str, Array], origin: str = "feeds") -> dict[str, Array]:
+    """*feeds* as the arrays that ``graph.run`` takes: float32, or int64 for integer inputs.
+
+    Args:
+        graph: the graph whose inputs they are for.
+        feeds: one array ``(frames, *shape)`` per graph input.
+        origin: what to call the feeds in messages, for example their file.
+
+    Raises:
+        InputError: for a wrong or missing name, a wrong shape, type or number of frames, a value out of range, NaN or
+            infinity.
+    """
+    expected = ", ".join(f"'{name}'" for name in graph.inputs)
+    for name in feeds:
+        if name not in graph.inputs:
+            hint = did_you_mean(name, graph.inputs)
+            raise InputError(f"{origin}: the model has no input '{name}'{hint}; expected {expected}")
+    missing = [name for name in graph.inputs if name not in feeds]
+    if missing:
+        raise InputError(f"{origin}: no array '{missing[0]}'; expected {expected}")
+    checked = {name: _check(name, np.asarray(feeds[name]), graph.types(name)[0], origin) for name in graph.inputs}
+    frames = {name: len(array) for name, array in checked.items()}
+    if len(set(frames.values())) > 1:
+        listing = ", ".join(f"'{n}' {k}" for n, k in frames.items())
+        raise InputError(f"{origin}: inputs differ in their number of frames ({listing})")
+    return checked
+
+
+def _check(name: str, array: Array, type_: TensorType, origin: str) -> Array:
+    where = f"{origin}: array '{name}'"
+    if array.ndim != 1 + len(type_.shape) or array.shape[1:] != type_.shape:
+        shape = ", ".join(["frames", *map(str, type_.shape)])
+        raise InputError(f"{where} has shape {list(array.shape)}; expected [{shape}]")
+    if len(array) == 0:
+        raise InputError(f"{where} holds no frames; expected at least one")
+    return _integers(where, array, type_) if type_.is_integer else _reals(where, array)
+
+
+def _reals(where: str, array: Array) -> Array:
+    if array.dtype.kind != "f":
+        raise InputError(f"{where} has type {array.dtype}; expected float32")
+    with np.errstate(over="ignore"):
+        reals = array.astype(np.float32)
+    if not np.isfinite(array).all():
+        index = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
+        raise InputError(f"{where} holds {array[tuple(index)]} at {index}; every value must be a finite number")
+    if not np.array_equal(reals, array):
+        raise InputError(f"{where} has type {array.dtype} with values that float32 cannot hold; expected float32")
+    return reals
+
+
+def _integers(where: str, array: Array, type_: TensorType) -> Array:
+    if array.dtype.kind not in "iub":
+        raise InputError(f"{where} has type {array.dtype}; expected integers, {type_.element}")
+    allowed = type_.int_range
+    outside = (array < allowed.lo) | (array > allowed.hi)
+    if allowed.bipolar:
+        outside |= array == 0
+    if outside.any():
+        index = [int(i) for i in np.argwhere(outside)[0]]
+        values = "-1 and 1" if allowed.bipolar else f"{allowed.lo} to {allowed.hi}"
+        raise InputError(f"{where} holds {array[tuple(index)]} at {index}; expected integers from {values}")
+    return array.astype(np.int64)

@@ -1,0 +1,79 @@
+"""What a build may be told, checked before anything runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from headrace.errors import FoldingError, InputError, did_you_mean
+
+Folding = dict[str, dict[str, Any]]
+"""Folding values by layer name: ``{"MVAU_0": {"PE": 8, "SIMD": 49}}``, FINN's file format."""
+
+
+class BuildConfig(BaseModel):
+    """Settings of one build.
+
+    Attributes:
+        target_fps: frames a second to fold for; None folds for a modest rate by default.
+        clock_mhz: clock frequency in MHz that rates refer to.
+        folding: PE and SIMD by layer, overriding what the target would choose.
+        verify_frames: random frames on which the stages of the compiler are compared.
+        seed: of those frames.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    target_fps: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    clock_mhz: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 200.0
+    folding: Folding | None = None
+    verify_frames: Annotated[int, Field(ge=1)] = 32
+    seed: int = 0
+
+    @classmethod
+    def checked(cls, folding: Path | str | Folding | None = None, **settings: object) -> BuildConfig:
+        """The configuration, or one sentence about what is wrong with it.
+
+        Args:
+            folding: a folding dictionary, or the JSON file that holds one.
+            settings: the other fields by name.
+
+        Raises:
+            InputError: for an unknown name or a value that is not acceptable.
+            FoldingError: when the folding file cannot be read.
+        """
+        values = folding if folding is None or isinstance(folding, dict) else read_folding(Path(folding))
+        try:
+            return cls.model_validate({**settings, "folding": values})
+        except ValidationError as error:
+            raise InputError(_sentence(error)) from error
+
+
+def read_folding(path: Path) -> Folding:
+    """A folding file.
+
+    Raises:
+        FoldingError: when it is missing or not a JSON object of objects.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FoldingError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise FoldingError(f"{path}: not JSON ({error})") from error
+    if not isinstance(content, dict) or not all(isinstance(v, dict) for v in content.values()):
+        raise FoldingError(f'{path}: expected an object of layers, such as {{"MVAU_0": {{"PE": 8, "SIMD": 49}}}}')
+    return content
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors()[0]
+    name = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        known = list(BuildConfig.model_fields)
+        return f"unknown setting '{name}'{did_you_mean(name, known)}; known: {', '.join(known)}"
+    message = first["msg"][0].lower() + first["msg"][1:]
+    return f"setting '{name}': {message}, got {first['input']!r}"

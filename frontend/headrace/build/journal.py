@@ -1,0 +1,103 @@
+"""What a build did, step by step: shown while it runs, kept as its log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """A finished step: its name, how long it took, and in one line what came out."""
+
+    name: str
+    seconds: float
+    note: str
+
+
+class Listener(Protocol):
+    """Whoever shows the steps."""
+
+    def begin(self, name: str) -> None:
+        """A step has started."""
+
+    def end(self, record: StepRecord) -> None:
+        """The step has finished."""
+
+
+class Journal:
+    """The record of one build or run."""
+
+    def __init__(self, listener: Listener | None = None) -> None:
+        self.records: list[StepRecord] = []
+        self._listener = listener
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[Callable[[str], None]]:
+        """Time the block as step *name*; call what it yields to note the outcome."""
+        note = ""
+
+        def write(text: str) -> None:
+            nonlocal note
+            note = text
+
+        if self._listener is not None:
+            self._listener.begin(name)
+        start = time.perf_counter()
+        try:
+            yield write
+        except BaseException:
+            self._close(StepRecord(name, time.perf_counter() - start, "failed"))
+            raise
+        self._close(StepRecord(name, time.perf_counter() - start, note))
+
+    def _close(self, record: StepRecord) -> None:
+        self.records.append(record)
+        if self._listener is not None:
+            self._listener.end(record)
+
+    def text(self) -> str:
+        """The log: one line a step."""
+        return "".join(f"{line(record)}\n" for record in self.records)
+
+
+def line(record: StepRecord) -> str:
+    """A step in one line."""
+    return f"{record.name:<20} {record.seconds:8.2f} s  {record.note}".rstrip()
+
+
+class PlainListener:
+    """Prints every finished step as a line on standard error: for logs and pipes."""
+
+    def begin(self, name: str) -> None:
+        """Nothing: a line is printed once."""
+
+    def end(self, record: StepRecord) -> None:
+        """Print the step."""
+        import sys
+
+        print(line(record), file=sys.stderr, flush=True)
+
+
+class TerminalListener:
+    """Shows the running step with a spinner, and finished ones above it."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.status import Status
+
+        self._console = Console(stderr=True)
+        self._status = Status("", console=self._console)
+
+    def begin(self, name: str) -> None:
+        """Start the spinner."""
+        self._status.update(name)
+        self._status.start()
+
+    def end(self, record: StepRecord) -> None:
+        """Stop the spinner and print the step."""
+        self._status.stop()
+        self._console.print(line(record), markup=False, highlight=False)

@@ -1,0 +1,208 @@
+"""The command ``headrace``: bad input ends in one sentence and an exit status, never in a traceback.
+
+Whatever is heavy is imported inside the commands, so that ``headrace --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from headrace import __version__
+from headrace.errors import HeadraceError, InputError
+
+if TYPE_CHECKING:
+    from headrace.build.journal import Journal
+
+app = typer.Typer(
+    name="headrace",
+    help="Carry a low-bit network to simulated, bit-exact FPGA dataflow hardware.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Mode(StrEnum):
+    """What computes the outputs of ``headrace run``."""
+
+    float = "float"
+    integer = "integer"
+    rtl = "rtl"
+
+
+class _Session:
+    """What the options that every command takes have set."""
+
+    debug = False
+    verbosity = 0
+
+
+def _debug(on: bool) -> None:
+    _Session.debug |= on
+
+
+def _louder(count: int) -> None:
+    _Session.verbosity += count
+
+
+def _quieter(on: bool) -> None:
+    _Session.verbosity -= on
+
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_debug)]
+Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more.", callback=_louder)]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say errors only.", callback=_quieter)]
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A QONNX file, or the folder of an earlier build.")]
+TargetFps = Annotated[float | None, typer.Option("--target-fps", metavar="N", help="Frames a second to fold for.")]
+ClockMhz = Annotated[float, typer.Option("--clock-mhz", metavar="F", help="Clock frequency in MHz.")]
+FoldingFile = Annotated[Path | None, typer.Option("--folding", metavar="F.json", help="PE and SIMD by layer.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"headrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _globals(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
+    ] = False,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Carry a low-bit network to simulated, bit-exact FPGA dataflow hardware."""
+
+
+@app.command()
+def build(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="A QONNX file.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Folder to write; replaced if a build.")],
+    target_fps: TargetFps = None,
+    clock_mhz: ClockMhz = 200.0,
+    folding: FoldingFile = None,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Compile a model to a verified design: SystemVerilog, manifest, folding and report."""
+    from headrace.build.api import build as build_design
+
+    design = build_design(
+        model, output, journal=_journal(), target_fps=target_fps, clock_mhz=clock_mhz, folding=folding
+    )
+    if _Session.verbosity >= 0:
+        from headrace.build.summary import print_design
+
+        print_design(design)
+
+
+@app.command()
+def run(
+    model: Model,
+    source: Annotated[Path, typer.Option("--input", metavar="X.npz", help="Arrays named as the model's inputs.")],
+    output: Annotated[Path, typer.Option("--output", metavar="Y.npz", help="File to write the outputs to.")],
+    mode: Annotated[Mode, typer.Option("--mode", help="What computes: the model, its integer graph or the RTL.")],
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Run a model on arrays, in its own real values: as a float model, as integers, or as simulated RTL."""
+    from headrace.build.api import load
+    from headrace.build.arrays import read_arrays, write_arrays
+
+    if output.is_dir():
+        raise InputError(f"{output}: is a folder; expected the name of an .npz file to write")
+    design = load(model)
+    outputs = design.run(read_arrays(source), mode=mode.value, origin=str(source), journal=_journal())
+    write_arrays(output, outputs)
+
+
+@app.command()
+def info(
+    model: Model,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Show the tensors of a model with their integer types, ranges and scales, and what blocks hardware."""
+    from headrace.build.api import load
+    from headrace.build.summary import print_info
+
+    print_info(load(model).info(), details=_Session.verbosity > 0)
+
+
+@app.command()
+def demo(
+    bits: Annotated[int, typer.Option("--bits", min=1, max=8, help="Bits of weights and activations; 1 is bipolar.")] = 2,
+    images: Annotated[int, typer.Option("--images", min=1, max=1000, help="Test images to simulate.")] = 100,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT", help="Folder to write.", show_default="out/demo")
+    ] = None,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Train an MNIST network, build it, simulate it and compare it with PyTorch."""
+    from headrace.build.examples import load_example
+
+    load_example("mnist_mlp", "demo").main(bits=bits, images=images, output=output, quiet=_Session.verbosity < 0)
+
+
+@app.command()
+def doctor(debug: Debug = False, verbose: Verbose = 0, quiet: Quiet = False) -> None:
+    """Show which tools are found, in which version, and what each is needed for."""
+    from headrace.build.doctor import examine, print_tools
+
+    tools = examine()
+    print_tools(tools)
+    if any(tool.required and not tool.found for tool in tools):
+        raise typer.Exit(2)
+
+
+def _journal() -> Journal:
+    from headrace.build.journal import Journal, PlainListener, TerminalListener
+
+    if _Session.verbosity < 0:
+        return Journal()
+    return Journal(TerminalListener() if sys.stderr.isatty() else PlainListener())
+
+
+def main() -> None:
+    """Run the command line and exit with 0, 1 (verification failed), 2 (bad input) or 70 (a bug in Headrace)."""
+    _Session.debug, _Session.verbosity = False, 0
+    try:
+        app()
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read the output has gone
+        sys.exit(1)
+    except HeadraceError as error:
+        _fail(str(error), error.exit_status)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror or error}", 2)
+    except MemoryError:
+        _fail("not enough memory for this model and batch; run fewer frames at once", 2)
+    except Exception as error:
+        _fail(f"{type(error).__name__}: {error} (a bug in Headrace; --debug shows where)", 70)
+
+
+def _fail(message: str, status: int) -> NoReturn:
+    if _Session.debug:
+        traceback.print_exc()
+    colour = ("\033[31m", "\033[0m") if sys.stderr.isatty() else ("", "")
+    print(f"headrace: {colour[0]}error:{colour[1]} {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(status)
