@@ -1,0 +1,117 @@
+"""The cocotb engine, host side: builds a simulator and starts it; bench.py is the in-simulator side."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace_sim import verilate
+from headrace_sim.cache import content_key
+from headrace_sim.errors import BuildError, SimulationError
+from headrace_sim.toolchain import icarus
+
+if TYPE_CHECKING:
+    from headrace_sim.cache import BuildCache
+    from headrace_sim.manifest import Manifest
+    from headrace_sim.simulation import Job
+
+_LOG_CHARACTERS = 3000
+_VVP = "sim.vvp"  # the name that cocotb's runner expects
+
+
+def build(manifest: Manifest, job: Job, cache: BuildCache) -> tuple[Path, bool]:
+    """The folder with the compiled simulator for `job`, and whether it was cached."""
+    if job.simulator == "icarus":
+        return _build_icarus(manifest, job, cache)
+    options = verilate.BuildOptions(bench="cocotb", trace=job.trace, waves=job.wave_format, optimize=job.optimize)
+    # cocotb's runner expects the executable under the name of the top module, as it is.
+    program, cached = verilate.build(manifest, options, cache, job.jobs)
+    return program.parent, cached
+
+
+def _build_icarus(manifest: Manifest, job: Job, cache: BuildCache) -> tuple[Path, bool]:
+    from cocotb_tools.runner import get_runner
+
+    _, version = icarus()
+    waves = job.waves is not None
+    parts: list[str | bytes] = [version, importlib.metadata.version("cocotb"), manifest.top, str(waves)]
+    for path in manifest.source_paths:
+        parts += [path.name, path.read_bytes()]
+
+    def make(folder: Path) -> None:
+        log = folder / "build.log"
+        try:
+            get_runner("icarus").build(
+                sources=list(manifest.source_paths),
+                hdl_toplevel=manifest.top,
+                build_dir=folder,
+                timescale=("1ns", "1ps"),
+                waves=waves,
+                log_file=log,
+            )
+        except (RuntimeError, SystemExit) as error:
+            raise BuildError(f"iverilog failed:\n{_tail(log)}") from error
+
+    return cache.get(content_key(parts), make)
+
+
+def run(manifest: Manifest, job: Job, program: Path) -> None:
+    """Run the bench in the simulator in folder `program`; it leaves the files that `Raw.read` reads.
+
+    Raises:
+        SimulationError: the simulator or the bench stopped before the outcome was written.
+    """
+    from cocotb_tools.runner import get_runner
+
+    (job.folder / "job.json").write_text(_job_json(manifest, job))
+    (job.folder / "design.json").write_text(manifest.to_json())
+    log = job.folder / "run.log"
+    arguments, plusargs = _simulator_arguments(job)
+    failure: BaseException | None = None
+    try:
+        get_runner(job.simulator).test(
+            test_module="headrace_sim.bench",
+            hdl_toplevel=manifest.top,
+            hdl_toplevel_lang="verilog",
+            build_dir=program,
+            test_dir=job.folder,
+            test_args=arguments,
+            plusargs=plusargs,
+            results_xml=str(job.folder / "results.xml"),
+            seed=job.seed,
+            extra_env={"COCOTB_LOG_LEVEL": "WARNING"},
+            log_file=log,
+            waves=job.waves is not None,
+        )
+    except (RuntimeError, SystemExit) as error:  # cocotb's runner leaves by SystemExit under pytest
+        failure = error
+    if not (job.folder / "status.json").is_file():
+        raise SimulationError(f"design {manifest.name}: the cocotb bench failed:\n{_tail(log)}") from failure
+
+
+def _simulator_arguments(job: Job) -> tuple[list[str], list[str]]:
+    if job.simulator == "icarus":
+        return [], ([f"+dumpfile_path={job.waves}"] if job.waves is not None else [])
+    arguments = ["+verilator+rand+reset+2", f"+verilator+seed+{job.seed % 2147483647 + 1}"]
+    if job.waves is not None:
+        arguments += ["--trace-file", str(job.waves)]
+    return arguments, []
+
+
+def _job_json(manifest: Manifest, job: Job) -> str:
+    data = {
+        "top": manifest.top,
+        "frames": job.frames,
+        "timeout_cycles": job.timeout_cycles,
+        "tail_cycles": job.tail_cycles,
+        "reset_cycles": job.reset_cycles,
+        "trace": job.trace,
+        "stalls": {name: [spec.key, spec.threshold] for name, spec in job.stalls.items()},
+    }
+    return json.dumps(data)
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-_LOG_CHARACTERS:] if log.is_file() else "(no output)"

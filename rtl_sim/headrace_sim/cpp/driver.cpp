@@ -1,0 +1,284 @@
+// Drives a verilated design: offers the input words, collects the output words, checks the AXI4-Stream
+// protocol and notes the cycle of every transfer. The cocotb bench (bench.py) makes the same decisions
+// cycle by cycle, so that both give equal results for equal seeds.
+//
+// Run in a folder that holds job.txt and input<i>.bin; writes <group><i>.bin (words), <group><i>.cyc
+// (cycle of each word, uint64) for the groups input, output and stream, and status.json.
+
+#include "driver.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace {
+
+using headrace::Model;
+using headrace::Pins;
+
+constexpr uint64_t kGolden = 0x9E3779B97F4A7C15ULL;
+constexpr size_t kMaxViolations = 16;
+
+// Word n of the splitmix64 sequence that starts at `key` (Steele, Lea and Flood 2014).
+uint64_t splitmix(uint64_t key, uint64_t n) {
+    uint64_t z = key + (n + 1) * kGolden;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return z ^ (z >> 31);
+}
+
+// Whether a side stalls in a cycle: a pure function of (key, cycle). Spans of 256 cycles stall either cycle
+// by cycle or in bursts of 16; the mean is threshold / 2^53 in both.
+struct Stall {
+    uint64_t key = 0, threshold = 0;
+    bool operator()(uint64_t cycle) const {
+        if (threshold == 0) return false;
+        const bool bursts = splitmix(key + 1, cycle >> 8) & 1;
+        const uint64_t draw = bursts ? splitmix(key + 2, cycle >> 4) : splitmix(key, cycle);
+        return (draw >> 11) < threshold;
+    }
+};
+
+struct Violation {
+    uint64_t cycle;
+    const char* group;
+    size_t index;
+    const char* kind;
+    uint64_t word;
+};
+
+// Everything known about one stream during the run.
+struct Channel {
+    Pins pins;
+    const char* group;
+    size_t index;
+    uint64_t words_per_frame = 1;
+    uint64_t expected = 0;  // words in the whole run
+    Stall stall;
+    std::vector<uint8_t> data;     // input: the words to send; else: the words seen
+    std::vector<uint64_t> cycles;  // cycle of each transfer
+    bool held = false;             // tvalid was high and tready low in the cycle before
+    std::vector<uint8_t> held_data;
+    uint8_t held_last = 0;
+
+    uint64_t count() const { return cycles.size(); }
+    bool last_of_frame(uint64_t word) const { return (word + 1) % words_per_frame == 0; }
+};
+
+[[noreturn]] void die(const std::string& message) {
+    std::fprintf(stderr, "%s\n", message.c_str());
+    std::exit(3);
+}
+
+template <typename T>
+void write_file(const std::string& path, const std::vector<T>& data) {
+    std::ofstream out(path, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(data.data()), data.size() * sizeof(T));
+    out.close();
+    if (!out) die("cannot write " + path);
+}
+
+class Run {
+public:
+    Run(Model& model, std::ifstream& job) : model_(model) {
+        std::string key;
+        while (job >> key) {
+            if (key == "frames") job >> frames_;
+            else if (key == "timeout") job >> timeout_;
+            else if (key == "tail") job >> tail_;
+            else if (key == "reset") job >> reset_cycles_;
+            else if (key == "wave") { job >> std::ws; std::getline(job, wave_); }
+            else if (key == "input") add(job, "input", model.inputs, inputs_);
+            else if (key == "output") add(job, "output", model.outputs, outputs_);
+            else if (key == "stream") add(job, "stream", model.streams, streams_);
+            else die("job.txt: unknown key " + key);
+        }
+        for (Channel& in : inputs_) {
+            std::ifstream file("input" + std::to_string(in.index) + ".bin", std::ios::binary);
+            in.data.assign(std::istreambuf_iterator<char>(file), {});
+            if (in.data.size() != in.expected * in.pins.bytes) die("input file has the wrong size");
+        }
+    }
+
+    void run() {
+        if (!wave_.empty()) model_.open_wave(wave_.c_str());
+        *model_.reset = 0;
+        for (uint64_t i = 0; i < reset_cycles_; ++i) {
+            for (Channel& in : inputs_) drive_idle(in);
+            settle();
+            rise();
+        }
+        *model_.reset = 1;
+        const char* outcome = nullptr;
+        uint64_t progress = 0, end = UINT64_MAX;
+        for (cycle_ = 0; outcome == nullptr; ++cycle_) {
+            drive();
+            settle();
+            if (sample()) progress = cycle_;
+            rise();
+            if (end == UINT64_MAX && complete()) end = cycle_ + tail_;
+            if (violations_.size() >= kMaxViolations) outcome = "violations";
+            else if (cycle_ >= end) outcome = "done";
+            else if (end == UINT64_MAX && cycle_ - progress >= timeout_) outcome = "deadlock";
+            else if (Verilated::gotFinish()) outcome = "finish";
+        }
+        model_.finish();
+        write(outcome);
+    }
+
+private:
+    void add(std::ifstream& job, const char* group, const std::vector<Pins>& pins,
+             std::vector<Channel>& channels) {
+        if (channels.size() >= pins.size()) die("job.txt: more streams than the model has");
+        Channel channel;
+        channel.group = group;
+        channel.index = channels.size();
+        channel.pins = pins[channel.index];
+        job >> channel.words_per_frame >> channel.stall.key >> channel.stall.threshold;
+        channel.expected = frames_ * channel.words_per_frame;
+        channel.held_data.resize(channel.pins.bytes);
+        channels.push_back(std::move(channel));
+    }
+
+    // An idle input shows the complement of the next word and tlast high, to catch a design that looks at
+    // them while tvalid is low.
+    static void drive_idle(Channel& in) {
+        *in.pins.tvalid = 0;
+        *in.pins.tlast = 1;
+        if (in.count() == in.expected) return;
+        const uint8_t* next = &in.data[in.count() * in.pins.bytes];
+        for (uint32_t i = 0; i < in.pins.bytes; ++i) in.pins.tdata[i] = ~next[i];
+    }
+
+    void drive() {
+        for (Channel& in : inputs_) {
+            const bool more = in.count() < in.expected;
+            if (!in.held && (!more || in.stall(cycle_))) {
+                drive_idle(in);
+                continue;
+            }
+            *in.pins.tvalid = 1;
+            *in.pins.tlast = in.last_of_frame(in.count());
+            std::memcpy(in.pins.tdata, &in.data[in.count() * in.pins.bytes], in.pins.bytes);
+        }
+        for (Channel& out : outputs_) *out.pins.tready = !out.stall(cycle_);
+    }
+
+    void settle() {
+        *model_.clock = 0;
+        model_.eval();
+        if (!wave_.empty()) model_.dump_wave(time_);
+        time_ += 5;
+    }
+
+    void rise() {
+        *model_.clock = 1;
+        model_.eval();
+        if (!wave_.empty()) model_.dump_wave(time_);
+        time_ += 5;
+    }
+
+    // Look at every stream just before the rising edge; true if a word moved at the boundary.
+    bool sample() {
+        bool moved = false;
+        for (Channel& in : inputs_) {
+            in.held = *in.pins.tvalid && !*in.pins.tready;
+            if (*in.pins.tvalid && *in.pins.tready) {
+                in.cycles.push_back(cycle_);
+                moved = true;
+            }
+        }
+        for (Channel& out : outputs_) moved |= observe(out);
+        for (Channel& stream : streams_) observe(stream);
+        return moved;
+    }
+
+    bool observe(Channel& ch) {
+        const Pins& pins = ch.pins;
+        if (!*pins.tvalid) {
+            if (ch.held) report(ch, "valid_withdrawn");
+            ch.held = false;
+            return false;
+        }
+        if (ch.held) {
+            if (std::memcmp(ch.held_data.data(), pins.tdata, pins.bytes)) report(ch, "data_changed");
+            if (pins.tlast && *pins.tlast != ch.held_last) report(ch, "last_changed");
+        }
+        ch.held = !*pins.tready;
+        if (ch.held) {
+            std::memcpy(ch.held_data.data(), pins.tdata, pins.bytes);
+            if (pins.tlast) ch.held_last = *pins.tlast;
+            return false;
+        }
+        if (ch.count() == ch.expected) {
+            report(ch, "extra_word");
+            return false;
+        }
+        if (pins.tlast && *pins.tlast != ch.last_of_frame(ch.count()))
+            report(ch, *pins.tlast ? "last_early" : "last_missing");
+        ch.data.insert(ch.data.end(), pins.tdata, pins.tdata + pins.bytes);
+        ch.cycles.push_back(cycle_);
+        return true;
+    }
+
+    void report(const Channel& ch, const char* kind) {
+        violations_.push_back({cycle_, ch.group, ch.index, kind, ch.count()});
+    }
+
+    bool complete() const {
+        for (const Channel& in : inputs_)
+            if (in.count() < in.expected) return false;
+        for (const Channel& out : outputs_)
+            if (out.count() < out.expected) return false;
+        return true;
+    }
+
+    void write(const char* outcome) const {
+        std::string text = "{\"outcome\": \"" + std::string(outcome)
+                           + "\", \"cycles\": " + std::to_string(cycle_) + ", \"violations\": [";
+        const char* comma = "";
+        for (const Violation& v : violations_) {
+            text += std::string(comma) + "{\"cycle\": " + std::to_string(v.cycle) + ", \"group\": \"" + v.group
+                    + "\", \"index\": " + std::to_string(v.index) + ", \"kind\": \"" + v.kind
+                    + "\", \"word\": " + std::to_string(v.word) + "}";
+            comma = ", ";
+        }
+        text += "], \"channels\": [";
+        comma = "";
+        for (const auto* group : {&inputs_, &outputs_, &streams_}) {
+            for (const Channel& ch : *group) {
+                const std::string stem = ch.group + std::to_string(ch.index);
+                if (group != &inputs_) write_file(stem + ".bin", ch.data);
+                write_file(stem + ".cyc", ch.cycles);
+                text += std::string(comma) + "{\"group\": \"" + ch.group + "\", \"index\": "
+                        + std::to_string(ch.index) + ", \"words\": " + std::to_string(ch.count())
+                        + ", \"valid\": " + (*ch.pins.tvalid ? "true" : "false")
+                        + ", \"ready\": " + (*ch.pins.tready ? "true" : "false") + "}";
+                comma = ", ";
+            }
+        }
+        text += "]}\n";
+        write_file("status.json", std::vector<char>(text.begin(), text.end()));
+    }
+
+    Model& model_;
+    std::vector<Channel> inputs_, outputs_, streams_;
+    std::vector<Violation> violations_;
+    std::string wave_;
+    uint64_t frames_ = 0, timeout_ = 0, tail_ = 0, reset_cycles_ = 0, cycle_ = 0, time_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    VerilatedContext context;
+    context.commandArgs(argc, argv);
+    std::ifstream job("job.txt");
+    if (!job) die("cannot read job.txt");
+    const std::unique_ptr<Model> model = headrace::make_model(&context);
+    Run(*model, job).run();
+    return 0;
+}
