@@ -13,6 +13,7 @@ import numpy as np
 
 from headrace.errors import InputError, did_you_mean
 from headrace.ir import Array, Graph, TensorType
+from headrace.ir.real import Real
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
@@ -63,6 +64,11 @@ def _umask() -> int:
     current = os.umask(0)
     os.umask(current)
     return current
+
+
+def plain_arrays(results: Mapping[str, object]) -> dict[str, Array]:
+    """The results of a graph as arrays: what the reference execution knows beyond the values is dropped."""
+    return {name: np.asarray(r.value if isinstance(r, Real) else r) for name, r in results.items()}
 
 
 def check_feeds(graph: Graph, feeds: Mapping[str, Array], origin: str = "feeds") -> dict[str, Array]:

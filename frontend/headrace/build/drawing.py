@@ -9,6 +9,7 @@ from html import escape
 _WIDTH, _HEIGHT = 236, 46
 _GAP_X, _GAP_Y = 28, 44
 _MARGIN = 8
+_LABEL = 90  # how far the text beside the rightmost arrow reaches past its box
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def draw(boxes: Mapping[str, Box], arrows: Sequence[Arrow]) -> str:
     """
     rows = _rows(boxes, arrows)
     widest = max(len(names) for names in rows)
-    width = widest * (_WIDTH + _GAP_X) - _GAP_X + 2 * _MARGIN
+    width = widest * (_WIDTH + _GAP_X) - _GAP_X + 2 * (_MARGIN + _LABEL)
     height = len(rows) * (_HEIGHT + _GAP_Y) - _GAP_Y + 2 * _MARGIN
     corner: dict[str, tuple[float, float]] = {}
     for row, names in enumerate(rows):

@@ -1,0 +1,99 @@
+"""``headrace.build`` and ``headrace.load``: what a user calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from headrace.build.config import BuildConfig, Folding
+from headrace.build.design import Design
+from headrace.build.journal import Journal
+from headrace.build.output import MARKER, staged
+from headrace.build.steps import STEPS, Build
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+MODEL_COPY = "model.onnx"
+
+
+class BuildSettings(TypedDict, total=False):
+    """Keywords of :func:`build`; :class:`~headrace.build.config.BuildConfig` says what each means."""
+
+    target_fps: float | None
+    clock_mhz: float
+    folding: Path | str | Folding | None
+    verify_frames: int
+    seed: int
+
+
+def load(model: str | Path | ModelProto) -> Design:
+    """Read a model, or reopen a build.
+
+    Args:
+        model: a QONNX file, an ``onnx.ModelProto``, or the folder that an earlier :func:`build` wrote.
+
+    Raises:
+        ModelError: when it cannot be read or is not well formed.
+        UnsupportedError: when it holds an operator that is not known.
+    """
+    from headrace.ingest import from_proto, load_onnx
+
+    if not isinstance(model, str | Path):
+        return Design(from_proto(model))
+    path = Path(model)
+    if (path / MARKER).is_file():
+        config = BuildConfig.model_validate_json((path / "build.json").read_text(encoding="utf-8"))
+        return Design(load_onnx(path / MODEL_COPY), config, path)
+    return Design(load_onnx(path))
+
+
+def build(
+    model: str | Path | ModelProto,
+    output_dir: str | Path,
+    *,
+    journal: Journal | None = None,
+    **settings: Unpack[BuildSettings],
+) -> Design:
+    """Compile a model into a verified design on disk.
+
+    Args:
+        model: as for :func:`load`.
+        output_dir: folder to write; it may be new, empty, or an earlier build, which is replaced once the new one is
+            whole.
+        journal: told of the steps.
+        settings: ``target_fps``, ``clock_mhz`` (default 200), ``folding`` (a FINN-style dictionary or JSON file),
+            ``verify_frames``, ``seed``.
+
+    Returns:
+        the design; ``design.run(feeds, mode="rtl")`` simulates it.
+
+    Raises:
+        ModelError, UnsupportedError: as for :func:`load`, or when no exact hardware exists.
+        FoldingError: for PE or SIMD that do not divide.
+        InputError: for a setting that is not known or an output folder that may not be replaced.
+        VerificationError: when two stages of the compiler disagree.
+    """
+    config = BuildConfig.checked(**settings)
+    folder = Path(output_dir)
+    journal = journal or Journal()
+    with staged(folder) as scratch:
+        with journal.step("read") as note:
+            design = load(model)
+            note(f"{len(design.source)} nodes")
+        design.config = config
+        job = Build(design, scratch, journal)
+        for step in STEPS:
+            with journal.step(step.__name__) as note:
+                note(step(job))
+        _keep_model(model, scratch / MODEL_COPY)
+        (scratch / "build.log").write_text(journal.text(), encoding="utf-8")
+    design.folder = folder
+    return design
+
+
+def _keep_model(model: str | Path | ModelProto, copy: Path) -> None:
+    if isinstance(model, str | Path):
+        copy.write_bytes(Path(model).read_bytes())
+    else:
+        copy.write_bytes(model.SerializeToString())

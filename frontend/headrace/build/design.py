@@ -1,0 +1,152 @@
+"""A model and what the compiler makes of it, each stage when it is first asked for."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from headrace.build.arrays import check_feeds, plain_arrays
+from headrace.build.config import BuildConfig
+from headrace.build.info import ModelInfo, describe
+from headrace.build.journal import Journal
+from headrace.build.simulate import Simulation, simulate_core
+from headrace.codegen.design import Plan, generate
+from headrace.errors import InputError, UnsupportedError, did_you_mean
+from headrace.ir import Array, Graph
+from headrace.passes.hardware_design import HardwareDesign
+from headrace.passes.integer_model import IntegerModel
+from headrace.passes.to_hardware import to_hardware
+from headrace.passes.to_integer import to_integer
+from headrace.schedule import schedule
+
+Mode = Literal["float", "integer", "rtl"]
+MODES: tuple[Mode, ...] = ("float", "integer", "rtl")
+
+
+class Design:
+    """A model on its way to hardware.
+
+    Attributes:
+        source: the model as it was read.
+        config: how it is folded.
+        folder: the build on disk, or None for a model that was only loaded.
+    """
+
+    def __init__(self, source: Graph, config: BuildConfig | None = None, folder: Path | None = None) -> None:
+        self.source = source
+        self.config = config or BuildConfig()
+        self.folder = folder
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self.source.name
+
+    @cached_property
+    def integer(self) -> IntegerModel:
+        """The integer graph: head on the host, core in hardware, tail on the host."""
+        return to_integer(self.source)
+
+    @cached_property
+    def unfolded(self) -> HardwareDesign:
+        """The hardware graph before folding.
+
+        Raises:
+            UnsupportedError: when nothing of the model, or not all of its core, can be hardware; lists every blocker.
+        """
+        core = self.integer.core
+        if not core.inputs or not core.outputs:
+            reasons = "; ".join(self.integer.blockers) or "it computes nothing on integers"
+            raise UnsupportedError(f"no part of the model can become hardware: {reasons}", file=self.source.file)
+        return to_hardware(core)
+
+    @cached_property
+    def hardware(self) -> HardwareDesign:
+        """The hardware graph, folded, with width converters and FIFOs.
+
+        Raises:
+            FoldingError: when the configuration's folding does not fit.
+        """
+        return schedule(self.unfolded, self.config)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The generated files."""
+        return generate(self.hardware)
+
+    def info(self) -> ModelInfo:
+        """Tensors with their integer types, ranges and scales, and everything that blocks hardware."""
+        return describe(self.source, self.integer)
+
+    def run(
+        self,
+        feeds: Mapping[str, Array],
+        mode: Mode = "integer",
+        *,
+        origin: str = "feeds",
+        journal: Journal | None = None,
+    ) -> dict[str, Array]:
+        """The model's outputs, in its own real values.
+
+        Args:
+            feeds: one array ``(frames, *shape)`` per model input; any number of frames.
+            mode: ``"float"`` runs the model, ``"integer"`` its integer graph, ``"rtl"`` simulates the hardware.
+            origin: what to call the feeds in messages, for example their file.
+            journal: told of the steps.
+
+        Returns:
+            one array per model output; the three modes agree in every bit.
+
+        Raises:
+            InputError: when the feeds do not fit the model.
+            UnsupportedError: in mode ``"rtl"``, when the model has no hardware.
+            ToolError: in mode ``"rtl"``, when a tool is missing.
+        """
+        if mode not in MODES:
+            raise InputError(f"no mode '{mode}'{did_you_mean(mode, MODES)}; expected one of {', '.join(MODES)}")
+        checked = check_feeds(self.source, feeds, origin)
+        if mode == "rtl":
+            return self.simulate(checked, origin=origin, journal=journal).outputs
+        graph = self.source if mode == "float" else self.integer.graph
+        with (journal or Journal()).step(f"run {mode}"), np.errstate(all="ignore"):
+            return plain_arrays(graph.run(checked))
+
+    def simulate(
+        self,
+        feeds: Mapping[str, Array],
+        *,
+        engine: Literal["cpp", "cocotb"] = "cpp",
+        origin: str = "feeds",
+        journal: Journal | None = None,
+        **options: object,
+    ) -> Simulation:
+        """Run in mode ``"rtl"``, with the timing of the simulation.
+
+        Args:
+            feeds: as for :meth:`run`.
+            engine: the compiled C++ bench, or cocotb.
+            origin, journal: as for :meth:`run`.
+            options: handed to :func:`headrace_sim.simulate`, for example ``stall_in``, ``stall_out``, ``waves``.
+        """
+        checked = check_feeds(self.source, feeds, origin)
+        journal = journal or Journal()
+        with journal.step("hardware") as note:
+            note(f"{len(self.plan.files)} files")
+        with self._on_disk() as folder:
+            return simulate_core(self, checked, folder, engine, journal, options)
+
+    @contextmanager
+    def _on_disk(self) -> Iterator[Path]:
+        """The folder of generated files: of the build, or a temporary one."""
+        if self.folder is not None:
+            yield self.folder
+            return
+        with tempfile.TemporaryDirectory(prefix="headrace-") as name:
+            self.plan.write(Path(name))
+            yield Path(name)

@@ -1,0 +1,89 @@
+"""The steps of a build, in the order of :data:`STEPS`; each does its part and says in one line what came out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace.build.design import Design
+from headrace.build.journal import Journal
+from headrace.build.output import write_files
+from headrace.build.report import Report, drawing, layer_rows
+from headrace.build.verify import Comparison, verify_stages
+from headrace.layers import Resources
+
+
+@dataclass
+class Build:
+    """A build under way: the design, the folder that is being filled, and what was found so far."""
+
+    design: Design
+    folder: Path
+    journal: Journal
+    comparisons: list[Comparison] = field(default_factory=list)
+
+
+def analyse(job: Build) -> str:
+    """Scaled-integer analysis: the model becomes head, core and tail."""
+    integer = job.design.integer
+    host = len(integer.blockers)
+    return f"{len(integer.core)} integer operators" + (f", {host} parts on the host" if host else "")
+
+
+def lower(job: Build) -> str:
+    """Integer operators become hardware layers."""
+    return f"{len(job.design.unfolded.graph)} nodes"
+
+
+def fold(job: Build) -> str:
+    """PE and SIMD are chosen, streams matched in width, FIFO depths computed."""
+    slowest = max(layer_rows(job.design.hardware.graph), key=lambda row: row.cycles)
+    return f"interval {slowest.cycles:,} cycles, set by '{slowest.name}'"
+
+
+def verify(job: Build) -> str:
+    """The stages so far compute the same values on random frames (E4)."""
+    job.comparisons += verify_stages(job.design, job.design.config.verify_frames, job.design.config.seed)
+    return f"{sum(c.values for c in job.comparisons):,} values equal at every stage"
+
+
+def generate(job: Build) -> str:
+    """SystemVerilog, memory files, manifest, and the folding that was used."""
+    job.design.plan.write(job.folder)
+    folding = {row.name: dict(row.folding) for row in layer_rows(job.design.hardware.graph) if row.folding}
+    files = {
+        "folding.json": json.dumps({"Defaults": {}, **folding}, indent=2) + "\n",
+        "build.json": job.design.config.model_dump_json(indent=2) + "\n",
+    }
+    write_files(job.folder, files)
+    return f"{len(job.design.plan.files)} files"
+
+
+def report(job: Build) -> str:
+    """The page and its data."""
+    design = job.design
+    rows = layer_rows(design.hardware.graph)
+    interval = max(row.cycles for row in rows)
+    page = Report(
+        name=design.name,
+        source=Path(design.source.file or design.name).name,
+        clock_mhz=design.config.clock_mhz,
+        target_fps=design.config.target_fps,
+        interval=interval,
+        latency=design.plan.latency,
+        fps=design.config.clock_mhz * 1e6 / interval,
+        layers=rows,
+        resources=sum((row.resources for row in rows), Resources()),
+        comparisons=job.comparisons,
+        disagreements=dict(design.integer.disagreements),
+        host=list(map(str, design.integer.blockers)),
+        steps=list(job.journal.records),
+        graph=drawing(design.hardware.graph, rows),
+    )
+    write_files(job.folder, {"report/index.html": page.html(), "report/report.json": page.json()})
+    return "report/index.html"
+
+
+STEPS: tuple[Callable[[Build], str], ...] = (analyse, lower, fold, verify, generate, report)
