@@ -34,7 +34,7 @@ def pack_codes(codes: IntArray, bits: int) -> Bytes:
         uint8 [rows, ceil(n * bits / 8)], least significant byte first, spare bits 0.
     """
     rows, n = codes.shape
-    if bits == 1:
+    if bits == 1 and n >= 8:  # shorter rows cost packbits more than they hold
         return np.packbits(codes.astype(np.uint8, copy=False), axis=1, bitorder="little")
     if bits in (8, 16, 32, 64):
         little = np.ascontiguousarray(codes, dtype=code_dtype(bits).newbyteorder("<"))
@@ -54,7 +54,7 @@ def pack_codes(codes: IntArray, bits: int) -> Bytes:
             written = byte
         else:
             packed[:, byte] |= part.astype(np.uint8)
-    return packed.reshape(rows, -1)[:, : bytes_for(n * bits)]
+    return packed.reshape(rows, whole // period * packed.shape[1])[:, : bytes_for(n * bits)]
 
 
 def unpack_codes(packed: Bytes, bits: int, n: int) -> IntArray:
@@ -66,7 +66,7 @@ def unpack_codes(packed: Bytes, bits: int, n: int) -> IntArray:
     rows = packed.shape[0]
     packed = packed[:, : bytes_for(n * bits)]
     dtype = code_dtype(bits)
-    if bits == 1:
+    if bits == 1 and n >= 8:
         return np.unpackbits(packed, axis=1, count=n, bitorder="little")
     if bits in (8, 16, 32, 64):
         return np.ascontiguousarray(packed).view(dtype.newbyteorder("<")).astype(dtype, copy=False)
@@ -81,7 +81,7 @@ def unpack_codes(packed: Bytes, bits: int, n: int) -> IntArray:
         column = columns[:, byte].astype(dtype)
         codes[:, element] |= column << dtype.type(shift) if shift >= 0 else column >> dtype.type(-shift)
     codes &= dtype.type((1 << bits) - 1)
-    return codes.reshape(rows, -1)[:, :n]
+    return codes.reshape(rows, periods * period)[:, :n]
 
 
 def _overlaps(elements: int, bits: int) -> Iterator[tuple[int, int, int]]:

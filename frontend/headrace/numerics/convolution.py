@@ -160,7 +160,8 @@ def im2col(
         ),
         writeable=False,
     )
-    return windows.reshape(batch, *outputs, int(np.prod(kernel)) * channels)
+    rows = windows.reshape(batch, *outputs, int(np.prod(kernel)) * channels)
+    return rows if rows.flags.writeable else rows.copy()  # a 1x1 kernel would return a view of x
 
 
 def conv_weight_matrix(weights: NDArray[S]) -> NDArray[S]:

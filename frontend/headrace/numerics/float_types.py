@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headrace.numerics.element_type import DataType, DataTypeError, code_dtype
-from headrace.numerics.integers import BoolArray, IntArray, RealArray, real_array
+from headrace.numerics.integers import BoolArray, IntArray, RealArray, integers_fit_float64, real_array
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +49,7 @@ class FloatType(DataType):
         # float64 holds every float exactly; an integer that it would round is not a float32 either.
         same = np.asarray((rounded.astype(np.float64) == array.astype(np.float64)) | (array != array))
         if array.dtype.kind != "f":
-            same &= _integer_is_float64(array)
+            same &= integers_fit_float64(array)
         return same
 
     def encode(self, values: ArrayLike) -> IntArray:
@@ -130,7 +130,7 @@ class MiniFloatType(DataType):
         # floor(inf) == inf, but infinity is past hi; NaN compares false.
         mask = np.asarray((np.floor(significand) == significand) & (np.abs(floats) <= self.hi))
         if array.dtype.kind != "f":
-            mask &= _integer_is_float64(array)
+            mask &= integers_fit_float64(array)
         return mask
 
     def encode(self, values: ArrayLike) -> IntArray:
@@ -161,10 +161,3 @@ class MiniFloatType(DataType):
         exponent = np.where(floats == 0, lowest, np.maximum(above.astype(np.int64) - 1, lowest))
         significand: NDArray[np.float64] = np.ldexp(np.abs(floats), self.mantissa_bits - exponent)
         return significand, exponent
-
-
-def _integer_is_float64(array: RealArray) -> BoolArray:
-    """Whether each of an array of integers is exactly a float64: its odd part has at most 53 bits."""
-    integers = array.astype(np.uint64 if array.dtype == np.uint64 else np.int64)
-    lowest_bit = integers & -integers
-    return np.asarray(np.abs(integers // np.where(lowest_bit == 0, 1, lowest_bit)) <= 2**53)

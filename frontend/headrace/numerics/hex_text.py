@@ -57,6 +57,27 @@ def parse_hex(text: str | Sequence[str], bits: int, size: int) -> NDArray[np.uin
     return np.ascontiguousarray(packed[:, :size])
 
 
+def parse_equal_strings(strings: NDArray[np.str_], size: int) -> NDArray[np.uint8] | None:
+    """Words of at least *size* bytes from strings of ``0x`` and equally many digits, all characters at once.
+
+    Returns:
+        uint8 [words, bytes] as :func:`parse_hex`, or None for any other strings, which that function reads or refuses.
+    """
+    letters = np.ascontiguousarray(strings).view(np.uint32).reshape(strings.size, strings.dtype.itemsize // 4)
+    prefix, digits = letters[:, :2], letters[:, 2:]
+    count = digits.shape[1]
+    # numpy fills short strings up with zeros; white space, which fromhex skips, lies below "0" too
+    if not count or (prefix != (ord("0"), ord("x"))).any() or (digits < ord("0")).any() or (digits > 127).any():
+        return None
+    padded = np.full((strings.size, max(2 * size, count + count % 2)), ord("0"), dtype=np.uint8)
+    padded[:, padded.shape[1] - count :] = digits
+    try:
+        raw = bytes.fromhex(padded.tobytes().decode("ascii"))
+    except ValueError:
+        return None
+    return np.frombuffer(raw, dtype=np.uint8).reshape(strings.size, padded.shape[1] // 2)[:, ::-1]
+
+
 def _plain(word: str) -> str:
     return word.replace("_", "").removeprefix("0x").removeprefix("0X")
 

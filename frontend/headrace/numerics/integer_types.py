@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 
 from headrace.numerics.element_type import MAX_BITS, DataType, DataTypeError, code_dtype
 from headrace.numerics.integers import (
-    FLOAT64_EXACT,
     INT64_LO,
     UINT64_HI,
     BoolArray,
     IntArray,
     RealArray,
     first_index,
+    integers_fit_float64,
     real_array,
 )
 
@@ -237,7 +237,7 @@ class FixedPointType(_GridType):
 
     def decode(self, codes: IntArray) -> RealArray:
         q = super().decode(codes)
-        if self.width > 54 and q.size and max(-int(q.min()), int(q.max())) > FLOAT64_EXACT:
+        if self.width > 53 and not integers_fit_float64(q).all():
             raise DataTypeError(f"{self.name}: values of more than 53 significant bits do not fit float64")
         return np.ldexp(q.astype(np.float64), -self.frac_bits)
 

@@ -63,6 +63,13 @@ def to_int64(values: ArrayLike, what: str = "values") -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
+def integers_fit_float64(array: RealArray) -> BoolArray:
+    """Whether each of an array of integers is exactly a float64: its odd part has at most 53 bits."""
+    integers = array.astype(np.uint64 if array.dtype == np.uint64 else np.int64)
+    lowest_bit = integers & -integers
+    return np.asarray(np.abs(integers // np.where(lowest_bit == 0, 1, lowest_bit)) <= FLOAT64_EXACT)
+
+
 def divisors(number: int) -> list[int]:
     """All positive divisors of a positive *number*, in ascending order."""
     low = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from headrace.errors import InputError
 from headrace.numerics.bit_packing import Bytes, bytes_for, pack_codes, unpack_codes
 from headrace.numerics.datatypes import DataType
-from headrace.numerics.hex_text import digits_for, hex_digits, parse_hex
+from headrace.numerics.hex_text import digits_for, hex_digits, parse_equal_strings, parse_hex
 from headrace.numerics.integers import RealArray, real_array, require_divides
 
 
@@ -218,10 +218,12 @@ def pack_hex(
 def unpack_hex(strings: ArrayLike, dtype: DataType, elements: int, *, reverse_inner: bool = False) -> RealArray:
     """Inverse of :func:`pack_hex`: str [...] to values [..., elements]; digits above the elements are ignored."""
     array = np.asarray(strings, dtype=np.str_)
-    lines: list[str] = array.ravel().tolist()
-    longest = 4 * max((len(line) for line in lines), default=1)
-    bits = max(word_bits(dtype, elements), longest)
-    values = unpack_bytes(from_hex(lines, bits), dtype, elements).reshape(*array.shape, elements)
+    needed = word_bits(dtype, elements)
+    words = parse_equal_strings(array, bytes_for(needed))
+    if words is None:
+        lines: list[str] = array.ravel().tolist()
+        words = from_hex(lines, max(needed, 4 * max(map(len, lines), default=0)))
+    values = unpack_bytes(words, dtype, elements).reshape(*array.shape, elements)
     return values if reverse_inner else values[..., ::-1]
 
 

@@ -17,7 +17,6 @@ def multithreshold(
     thresholds: ArrayLike,
     out_scale: float = 1,
     out_bias: float = 0,
-    *,
     channels_last: bool = False,
 ) -> RealArray:
     """``out_scale * count + out_bias``, where count is the number of thresholds of its channel that x reaches.
