@@ -1,0 +1,94 @@
+"""Bit widths: constant or learned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headrace import config
+from headrace.core.functional import abs_binary_sign_grad, round_ste
+from headrace.core.stateless import StatelessBuffer, optional_dtype
+from headrace.inject.enum import BitWidthImplType
+from headrace.inject.errors import QuantizerValueError
+
+__all__ = ["BitWidthConst", "BitWidthImplType", "BitWidthParameter", "BitWidthStatefulConst"]
+
+MIN_LEARNED_BIT_WIDTH = 2
+
+
+class BitWidthConst(nn.Module):
+    """A constant, no part of the state."""
+
+    def __init__(
+        self, bit_width: int, dtype: torch.dtype | None = None, device: torch.device | None = None
+    ) -> None:
+        super().__init__()
+        self.static_bit_width: int | None = int(bit_width)
+        self.bit_width = StatelessBuffer(optional_dtype(bit_width, dtype, device))
+
+    def forward(self) -> Tensor:
+        return self.bit_width.value
+
+
+class BitWidthStatefulConst(nn.Module):
+    """A constant that is saved and loaded."""
+
+    bit_width: Tensor
+
+    def __init__(
+        self, bit_width: int, dtype: torch.dtype | None = None, device: torch.device | None = None
+    ) -> None:
+        super().__init__()
+        self.register_buffer("bit_width", optional_dtype(bit_width, dtype, device))
+
+    def forward(self) -> Tensor:
+        return self.bit_width
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        missing_keys: list[str] = args[2]
+        if config.IGNORE_MISSING_KEYS and prefix + "bit_width" in missing_keys:
+            missing_keys.remove(prefix + "bit_width")
+
+
+class BitWidthParameter(nn.Module):
+    """A learned bit width ``round(min_bit_width + |offset|)``.
+
+    Args:
+        bit_width: where learning starts.
+        min_bit_width: lower bound.
+        override_pretrained_bit_width: ignore the value in a loaded state dictionary.
+    """
+
+    def __init__(
+        self,
+        bit_width: int,
+        min_bit_width: int = MIN_LEARNED_BIT_WIDTH,
+        override_pretrained_bit_width: bool = False,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        super().__init__()
+        if bit_width < min_bit_width:
+            raise QuantizerValueError(
+                f"a learned bit_width must start at min_bit_width={min_bit_width} or above, got {bit_width}"
+            )
+        self.bit_width_base = float(min_bit_width)
+        self.override_pretrained = override_pretrained_bit_width
+        self.bit_width_offset = nn.Parameter(optional_dtype(bit_width - min_bit_width, dtype, device))
+
+    def forward(self) -> Tensor:
+        return round_ste(abs_binary_sign_grad(self.bit_width_offset) + self.bit_width_base)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        key = prefix + "bit_width_offset"
+        if prefix + "bit_width" in state_dict:
+            state_dict[key] = state_dict.pop(prefix + "bit_width") - self.bit_width_base
+        if self.override_pretrained:
+            state_dict.pop(key, None)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        missing_keys: list[str] = args[2]
+        if (config.IGNORE_MISSING_KEYS or self.override_pretrained) and key in missing_keys:
+            missing_keys.remove(key)

@@ -1,0 +1,244 @@
+"""Quantizers assembled from the parts of this package.
+
+A *tensor quantizer* returns ``(value, scale, zero_point, bit_width)``, the value in dequantized form.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from headrace.core import functional
+from headrace.core.bit_width import BitWidthConst
+from headrace.core.function_wrapper import Identity, InplaceTensorClampSte, RoundSte, TensorClamp, TensorClampSte
+from headrace.core.functional import Rounding
+from headrace.core.stateless import StatelessBuffer
+from headrace.core.zero_point import ZeroZeroPoint
+from headrace.inject.enum import QuantType
+from headrace.inject.errors import QuantizerValueError
+
+__all__ = [
+    "BinaryQuant",
+    "ClampedBinaryQuant",
+    "DelayWrapper",
+    "IntQuant",
+    "PrescaledRestrictIntQuant",
+    "QuantType",
+    "RescalingIntQuant",
+    "TensorQuantOutput",
+    "TernaryQuant",
+]
+
+TensorQuantOutput = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+class _NoDelay(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return y
+
+
+class _DelayQuant(nn.Module):
+    """Passes the unquantized tensor for the first training steps."""
+
+    def __init__(self, quant_delay_steps: int) -> None:
+        super().__init__()
+        self.quant_delay_steps = quant_delay_steps
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        if self.training and self.quant_delay_steps > 0:
+            self.quant_delay_steps -= 1
+            return x
+        return y
+
+
+class DelayWrapper(nn.Module):
+    """Delays quantization by a number of training steps."""
+
+    def __init__(self, quant_delay_steps: int | None) -> None:
+        super().__init__()
+        self.delay_impl: nn.Module = _DelayQuant(quant_delay_steps) if quant_delay_steps else _NoDelay()
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        out: Tensor = self.delay_impl(x, y)
+        return out
+
+
+class IntQuant(nn.Module):
+    """Uniform integer quantization with given scale, zero point and bit width.
+
+    Args:
+        narrow_range: drop the lowest (signed) or highest (unsigned) integer.
+        signed: signed or unsigned integers.
+        input_view_impl: view of the input before quantization, a module or a module class.
+        float_to_int_impl: rounding.
+        tensor_clamp_impl: clamping.
+        quant_delay_steps: training steps before quantization starts.
+    """
+
+    def __init__(
+        self,
+        narrow_range: bool,
+        signed: bool,
+        input_view_impl: nn.Module | type[nn.Module] = Identity,
+        float_to_int_impl: nn.Module | None = None,
+        tensor_clamp_impl: nn.Module | None = None,
+        quant_delay_steps: int = 0,
+    ) -> None:
+        super().__init__()
+        self.float_to_int_impl = float_to_int_impl or RoundSte()
+        self.tensor_clamp_impl = tensor_clamp_impl or TensorClamp()
+        self.signed = signed
+        self.narrow_range = narrow_range
+        self.delay_wrapper = DelayWrapper(quant_delay_steps)
+        self.input_view_impl = input_view_impl() if isinstance(input_view_impl, type) else input_view_impl
+
+    def min_int(self, bit_width: Tensor) -> Tensor:
+        """Smallest integer at *bit_width*."""
+        return functional.min_int(self.signed, self.narrow_range, bit_width)
+
+    def max_int(self, bit_width: Tensor) -> Tensor:
+        """Largest integer at *bit_width*."""
+        return functional.max_int(self.signed, self.narrow_range, bit_width)
+
+    def to_int(self, scale: Tensor, zero_point: Tensor, bit_width: Tensor, x: Tensor) -> Tensor:
+        """``clamp(round(x / scale + zero_point))``, straight-through."""
+        y = self.input_view_impl(x) / scale + zero_point
+        y = self.float_to_int_impl(y)
+        out: Tensor = self.tensor_clamp_impl(y, min_val=self.min_int(bit_width), max_val=self.max_int(bit_width))
+        return out
+
+    def forward(self, scale: Tensor, zero_point: Tensor, bit_width: Tensor, x: Tensor) -> Tensor:
+        y = (self.to_int(scale, zero_point, bit_width, x) - zero_point) * scale
+        out: Tensor = self.delay_wrapper(x, y)
+        return out
+
+    def fused_rounding(self) -> Rounding | None:
+        """The plain rounding function if the built-in parts allow the fused path, else ``None``."""
+        fusable = type(self.tensor_clamp_impl) in (TensorClamp, TensorClampSte)
+        if fusable and isinstance(self.delay_wrapper.delay_impl, _NoDelay) and type(self) is IntQuant:
+            rounding: Rounding | None = getattr(type(self.float_to_int_impl), "rounding", None)
+            return rounding
+        return None
+
+    def fused(self, scale: Tensor, zero_point: Tensor | None, bit_width: int, x: Tensor, rounding: Rounding) -> Tensor:
+        """The same as :meth:`forward` in one pass, for a constant integer bit width."""
+        low, high = functional.integer_range(bit_width, self.signed, self.narrow_range)
+        clamp_ste = type(self.tensor_clamp_impl) is TensorClampSte
+        return functional.fake_quantize(self.input_view_impl(x), scale, zero_point, low, high, rounding, clamp_ste)
+
+
+class RescalingIntQuant(nn.Module):
+    """Integer quantization with ``scale = scaling_impl(x) / int_scaling_impl(bit_width)``.
+
+    Args:
+        int_quant: integer quantization, see :class:`IntQuant`.
+        scaling_impl: the real threshold of the range.
+        int_scaling_impl: the integer that the threshold maps to.
+        zero_point_impl: the zero point.
+        bit_width_impl: the bit width.
+    """
+
+    def __init__(
+        self,
+        int_quant: IntQuant,
+        scaling_impl: nn.Module,
+        int_scaling_impl: nn.Module,
+        zero_point_impl: nn.Module,
+        bit_width_impl: nn.Module,
+    ) -> None:
+        super().__init__()
+        self.int_quant = int_quant
+        self.scaling_impl = scaling_impl
+        self.int_scaling_impl = int_scaling_impl
+        self.zero_point_impl = zero_point_impl
+        self.msb_clamp_bit_width_impl = bit_width_impl
+        self.observer_only = False
+
+    def forward(self, x: Tensor) -> TensorQuantOutput:
+        bit_width: Tensor = self.msb_clamp_bit_width_impl()
+        scale: Tensor = self.scaling_impl(x, self.int_scaling_impl(bit_width))
+        zero_point: Tensor = self.zero_point_impl(x, scale, bit_width)
+        if self.observer_only:
+            return x, scale, zero_point, bit_width
+        return self._quantize(x, scale, zero_point, bit_width), scale, zero_point, bit_width
+
+    def _quantize(self, x: Tensor, scale: Tensor, zero_point: Tensor, bit_width: Tensor) -> Tensor:
+        static: int | None = getattr(self.msb_clamp_bit_width_impl, "static_bit_width", None)
+        rounding = self.int_quant.fused_rounding()
+        if static is not None and rounding is not None:
+            shift = None if type(self.zero_point_impl) is ZeroZeroPoint else zero_point
+            return self.int_quant.fused(scale, shift, static, x, rounding)
+        out: Tensor = self.int_quant(scale, zero_point, bit_width, x)
+        return out
+
+
+class PrescaledRestrictIntQuant(nn.Module):
+    """Integer quantization whose scale comes from outside (a bias at input scale times weight scale)."""
+
+    def __init__(self, int_quant: IntQuant, bit_width_impl: nn.Module) -> None:
+        super().__init__()
+        self.int_quant = int_quant
+        self.msb_clamp_bit_width_impl = bit_width_impl
+        self.zero_point = StatelessBuffer(torch.tensor(0.0))
+
+    def forward(self, x: Tensor, scale: Tensor) -> TensorQuantOutput:
+        bit_width: Tensor = self.msb_clamp_bit_width_impl()
+        zero_point = self.zero_point.value
+        return self.int_quant(scale, zero_point, bit_width, x), scale, zero_point, bit_width
+
+
+class BinaryQuant(nn.Module):
+    """``scale`` where ``x >= 0``, otherwise ``-scale``; the gradient passes everywhere."""
+
+    def __init__(self, scaling_impl: nn.Module, signed: bool = True, quant_delay_steps: int = 0) -> None:
+        super().__init__()
+        if not signed:
+            raise QuantizerValueError("binary quantization has the values -scale and +scale: signed must be True")
+        self.scaling_impl = scaling_impl
+        self.bit_width = BitWidthConst(1)
+        self.zero_point = StatelessBuffer(torch.tensor(0.0))
+        self.delay_wrapper = DelayWrapper(quant_delay_steps)
+
+    def clamp(self, x: Tensor, scale: Tensor) -> Tensor:
+        """What happens to *x* before its sign is taken; the identity here."""
+        return x
+
+    def forward(self, x: Tensor) -> TensorQuantOutput:
+        scale: Tensor = self.scaling_impl(x)
+        y = functional.binary_sign_ste(self.clamp(x, scale)) * scale
+        return self.delay_wrapper(x, y), scale, self.zero_point.value, self.bit_width()
+
+
+class ClampedBinaryQuant(BinaryQuant):
+    """:class:`BinaryQuant` of ``clamp(x, -scale, scale)``: no gradient outside."""
+
+    def __init__(
+        self, scaling_impl: nn.Module, tensor_clamp_impl: nn.Module | None = None, quant_delay_steps: int = 0
+    ) -> None:
+        super().__init__(scaling_impl, True, quant_delay_steps)
+        self.tensor_clamp_impl = tensor_clamp_impl or TensorClamp()
+
+    def clamp(self, x: Tensor, scale: Tensor) -> Tensor:
+        in_place = isinstance(self.tensor_clamp_impl, InplaceTensorClampSte)
+        if in_place and not self.training:  # evaluation never changes the weights
+            return x
+        out: Tensor = self.tensor_clamp_impl(x, -scale, scale)
+        return out
+
+
+class TernaryQuant(nn.Module):
+    """``sign(x) * scale`` where ``|x| > threshold * scale``, otherwise 0; the gradient passes the kept elements."""
+
+    def __init__(self, scaling_impl: nn.Module, threshold: float, quant_delay_steps: int | None = None) -> None:
+        super().__init__()
+        self.scaling_impl = scaling_impl
+        self.threshold = threshold
+        self.bit_width = BitWidthConst(2)
+        self.zero_point = StatelessBuffer(torch.tensor(0.0))
+        self.delay_wrapper = DelayWrapper(quant_delay_steps)
+
+    def forward(self, x: Tensor) -> TensorQuantOutput:
+        scale: Tensor = self.scaling_impl(x)
+        kept = (x.abs() > self.threshold * scale).to(x.dtype)
+        y = kept * functional.straight_through(x, torch.sign) * scale
+        return self.delay_wrapper(x, y), scale, self.zero_point.value, self.bit_width()

@@ -1,0 +1,177 @@
+"""Zero points: the integer that stands for the real number 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headrace import config
+from headrace.core.functional import abs_binary_sign_grad
+from headrace.core.stateless import StatelessBuffer, optional_dtype
+from headrace.core.stats import DEFAULT_MOMENTUM, _ParameterListStats, momentum_update
+from headrace.inject.errors import QuantizerValueError
+
+__all__ = [
+    "ParameterFromRuntimeZeroPoint",
+    "ParameterZeroPoint",
+    "StatsFromParameterZeroPoint",
+    "ZeroZeroPoint",
+]
+
+
+class ZeroZeroPoint(nn.Module):
+    """Always 0."""
+
+    def __init__(self, dtype: torch.dtype | None = None, device: torch.device | None = None) -> None:
+        super().__init__()
+        self.zero_point = StatelessBuffer(optional_dtype(0.0, dtype, device))
+
+    def forward(self, x: Tensor, scale: Tensor, bit_width: Tensor) -> Tensor:
+        return self.zero_point.value
+
+
+class _ScaleShiftZeroPoint(nn.Module):
+    """A real offset on the integer grid of *int_quant*, rounded to an integer when ``quantize_zero_point``."""
+
+    def __init__(self, int_quant: Any, quantize_zero_point: bool) -> None:
+        super().__init__()
+        self.int_quant = int_quant
+        self.quantize_zero_point = quantize_zero_point
+
+    def forward(self, offset: Tensor, scale: Tensor, bit_width: Tensor) -> Tensor:
+        low: Tensor = self.int_quant.min_int(bit_width)
+        if self.quantize_zero_point:
+            out: Tensor = self.int_quant.to_int(scale, low, bit_width, offset)
+            return out
+        return offset / scale + low
+
+
+class StatsFromParameterZeroPoint(nn.Module):
+    """Zero point recomputed from the parameters at every call."""
+
+    def __init__(
+        self,
+        int_quant: nn.Module,
+        quantize_zero_point: bool,
+        zero_point_stats_input_view_shape_impl: nn.Module,
+        zero_point_stats_input_concat_dim: int,
+        zero_point_stats_impl: nn.Module,
+        zero_point_shape: tuple[int, ...],
+        tracked_parameter_list: list[nn.Parameter],
+    ) -> None:
+        super().__init__()
+        self.parameter_list_stats = _ParameterListStats(
+            zero_point_stats_impl,
+            zero_point_shape,
+            zero_point_stats_input_view_shape_impl,
+            zero_point_stats_input_concat_dim,
+            tracked_parameter_list,
+        )
+        self.scale_shift_zero_point = _ScaleShiftZeroPoint(int_quant, quantize_zero_point)
+
+    def forward(self, x: Tensor, scale: Tensor, bit_width: Tensor) -> Tensor:
+        out: Tensor = self.scale_shift_zero_point(-self.parameter_list_stats(x), scale, bit_width)
+        return out
+
+
+class ParameterZeroPoint(nn.Module):
+    """A learned zero point with a given start (as a real offset)."""
+
+    def __init__(
+        self,
+        zero_point_init: float | Tensor,
+        int_quant: nn.Module,
+        quantize_zero_point: bool,
+        zero_point_shape: tuple[int, ...] = (),
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        super().__init__()
+        init = torch.as_tensor(zero_point_init, dtype=dtype or torch.float32, device=device).detach().clone()
+        self.value = nn.Parameter(init.expand(zero_point_shape).clone())
+        self.scale_shift_zero_point = _ScaleShiftZeroPoint(int_quant, quantize_zero_point)
+
+    def forward(self, x: Tensor, scale: Tensor, bit_width: Tensor) -> Tensor:
+        out: Tensor = self.scale_shift_zero_point(abs_binary_sign_grad(self.value), scale, bit_width)
+        return out
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        missing_keys: list[str] = args[2]
+        if config.IGNORE_MISSING_KEYS and prefix + "value" in missing_keys:
+            missing_keys.remove(prefix + "value")
+
+
+class ParameterFromRuntimeZeroPoint(nn.Module):
+    """A learned zero point that starts from statistics of the first batches; see the scale of the same kind."""
+
+    buffer: Tensor
+
+    def __init__(
+        self,
+        collect_stats_steps: int,
+        int_quant: nn.Module,
+        quantize_zero_point: bool,
+        zero_point_stats_impl: nn.Module,
+        zero_point_shape: tuple[int, ...],
+        zero_point_stats_input_view_shape_impl: nn.Module,
+        zero_point_stats_momentum: float | None = DEFAULT_MOMENTUM,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        super().__init__()
+        if collect_stats_steps <= 0:
+            raise QuantizerValueError(f"collect_stats_steps must be at least 1, got {collect_stats_steps}")
+        self.collect_stats_steps = collect_stats_steps
+        self.counter = 0
+        self.zero_point_shape = zero_point_shape
+        self.momentum = zero_point_stats_momentum
+        self.stats_input_view_shape_impl = zero_point_stats_input_view_shape_impl
+        self.zero_point_stats_impl = zero_point_stats_impl
+        self.value = nn.Parameter(torch.zeros(zero_point_shape, dtype=dtype, device=device))
+        self.register_buffer("buffer", torch.zeros(zero_point_shape, dtype=dtype, device=device), persistent=False)
+        self.scale_shift_zero_point = _ScaleShiftZeroPoint(int_quant, quantize_zero_point)
+
+    @property
+    def is_collecting(self) -> bool:
+        """Whether the zero point still follows statistics."""
+        return self.counter <= self.collect_stats_steps
+
+    def init_zp(self) -> None:
+        """End the collection: the average becomes the learned parameter."""
+        if self.is_collecting:
+            with torch.no_grad():
+                self.value.copy_(self.buffer)
+            self.counter = self.collect_stats_steps + 1
+
+    def _offset(self, x: Tensor) -> Tensor:
+        if self.training and self.counter < self.collect_stats_steps:
+            stats = self.zero_point_stats_impl(self.stats_input_view_shape_impl(x)).view(self.zero_point_shape)
+            self.counter += 1
+            momentum_update(self.buffer, stats.detach(), self.momentum, self.counter)
+            offset: Tensor = stats + 0.0 * self.value
+            return offset
+        if self.training:
+            self.init_zp()
+        return self.buffer if self.is_collecting else self.value
+
+    def forward(self, x: Tensor, scale: Tensor, bit_width: Tensor) -> Tensor:
+        out: Tensor = self.scale_shift_zero_point(abs_binary_sign_grad(self._offset(x)), scale, bit_width)
+        return out
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self.counter == 0:
+            del destination[prefix + "value"]
+        elif self.is_collecting:
+            destination[prefix + "value"] = self.buffer.clone()
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        missing_keys: list[str] = args[2]
+        if prefix + "value" not in missing_keys:
+            self.counter = self.collect_stats_steps + 1
+        elif config.IGNORE_MISSING_KEYS:
+            missing_keys.remove(prefix + "value")

@@ -1,0 +1,253 @@
+"""Exact evaluation of layers: integers are accumulated as integers, the scale is applied once (rule E1).
+
+With input integers ``n_x`` (zero point subtracted) at scale ``s_x`` and weight integers ``n_w`` at ``s_w``::
+
+    accumulator = sum n_x * n_w                       exact
+    y = float32(accumulator) * float32(float64(s_x) * float64(s_w))
+    y = y + bias                                      one more float32 addition
+
+Integers are held in float32 while every partial sum stays below 2**24, in float64 below 2**53, in int64 otherwise.
+Float kernels are exact on such integers as long as they only multiply and add, in any order and with or without
+fused multiply-adds; kernels that transform (Winograd, FFT) or shorten the mantissa (TF32, bfloat16) are kept out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.core import functional
+from headrace.nn.geometry import Geometry
+from headrace.quant_tensor import IntQuantTensor
+
+FLOAT32_EXACT = 2**24
+FLOAT64_EXACT = 2**53
+_GRID = "_headrace_grid"
+
+
+# A plain tensor that came out of a quantizer in evaluation remembers its grid, so that the next layer can accumulate
+# integers although return_quant_tensor is False. The version tells whether it was changed in place since.
+
+
+def plain(out: Any) -> Any:
+    """The value of a quant tensor as a plain tensor; in evaluation it remembers its grid."""
+    if not isinstance(out, IntQuantTensor):
+        return out
+    value = out.value
+    if not out.training and not value.is_inference():
+        grid = (value._version, out.scale, out.zero_point, out.bit_width, out.signed)
+        setattr(value, _GRID, grid)
+    return value
+
+
+def quantized(x: Any) -> IntQuantTensor | None:
+    """*x* as a quant tensor: if it is one, or if it remembers its grid; else ``None``."""
+    if isinstance(x, IntQuantTensor):
+        return x
+    grid = getattr(x, _GRID, None)
+    if grid is None or x.is_inference() or x._version != grid[0]:
+        return None
+    _, scale, zero_point, bit_width, signed = grid
+    return IntQuantTensor(x, scale, zero_point, bit_width, signed, False)
+
+
+def integers(x: Tensor, scale: Tensor) -> Tensor:
+    """The integers ``x / scale`` of a tensor on the grid of *scale*, exact below 2**22 (float32) in magnitude."""
+    return torch.round(x / scale)
+
+
+@dataclass(frozen=True)
+class WeightIntegers:
+    """A quantized weight, ready for exact accumulation.
+
+    Args:
+        integers: float64, zero point subtracted, shape of the weight.
+        scale: a scalar or one an output channel, float32, flat.
+        largest_sum: largest sum of magnitudes over the inputs of an output channel.
+    """
+
+    integers: Tensor
+    scale: Tensor
+    largest_sum: float
+    narrow: Tensor
+
+
+def weight_integers(weight: IntQuantTensor, geometry: Geometry) -> WeightIntegers | None:
+    """The integers of *weight*; ``None`` if its values are on no grid of at most one scale an output channel."""
+    scale = weight.scale.detach()
+    channels = geometry.output_channels(weight.value)
+    if scale.numel() not in (1, channels) or weight.value.numel() == 0:
+        return None
+    n = torch.round(weight.value.detach().double() / scale.double())
+    if not bool((n.to(weight.value.dtype) * scale == weight.value).all()):
+        return None
+    largest = float(geometry.sums_per_output(n.abs()).max())
+    return WeightIntegers(n, scale.reshape(-1), largest, n.float())
+
+
+def _largest_magnitude(x: IntQuantTensor) -> float:
+    """Largest magnitude of ``integer - zero_point``."""
+    low = functional.min_int(x.signed, False, x.bit_width)
+    high = functional.max_int(x.signed, False, x.bit_width)
+    if x.signed:
+        high = torch.clamp(high, min=1.0)  # one bit, signed: -1 and +1
+    return float(torch.maximum((low - x.zero_point).abs().max(), (high - x.zero_point).abs().max()))
+
+
+def _float32_is_exact(device: torch.device) -> bool:
+    """Whether float32 matrix products use the whole mantissa."""
+    return device.type == "cpu" and torch.get_float32_matmul_precision() == "highest"
+
+
+def accumulate(x: Tensor, weight: WeightIntegers, bound: float, geometry: Geometry) -> Tensor:
+    """The exact accumulator of integers *x* and *weight*, in a dtype that holds it.
+
+    Args:
+        x: integers held in a float type.
+        weight: see :class:`WeightIntegers`.
+        bound: no partial sum is larger in magnitude.
+        geometry: the operation.
+    """
+    if bound < FLOAT32_EXACT and _float32_is_exact(x.device):
+        return geometry.integer(x.float(), weight.narrow)
+    if bound < FLOAT64_EXACT:
+        return geometry.integer(x.double(), weight.integers)
+    return geometry.integer(x.to(torch.int64), weight.integers.to(torch.int64))
+
+
+def apply(layer: Any, input: Any, weight: Any, bias: Tensor | None) -> Tensor | None:
+    """The exact output of *layer*, or ``None`` where it is not integer arithmetic.
+
+    That is: the input or the weight is not quantized, or the input has a scale a channel that the sum runs over.
+    """
+    x = quantized(input)
+    if x is None or not isinstance(weight, IntQuantTensor) or x.value.dtype != torch.float32:
+        return None
+    geometry: Geometry = layer.geometry
+    cached = layer._weight_cache.integers(layer, weight)
+    input_scale = geometry.input_scale_per_output(x.scale.detach(), x.value)
+    if cached is None or input_scale is None:
+        return None
+    wide = float(x.bit_width) > 20
+    n = integers(x.value.detach().double(), x.scale.detach().double()) if wide else integers(
+        x.value.detach(), x.scale.detach()
+    )
+    acc = accumulate(n, cached, cached.largest_sum * _largest_magnitude(x), geometry)
+    scale = (input_scale.double() * cached.scale.double()).float()
+    out = acc.to(torch.float32) * scale.view(geometry.channel_shape(acc))
+    if bias is not None:
+        out = out + bias.detach().view(geometry.channel_shape(acc))
+    if torch.is_grad_enabled() and (x.value.requires_grad or weight.value.requires_grad):
+        return _Substitute.apply(geometry(x.value, weight.value, bias), out)  # type: ignore[no-any-return]
+    return out
+
+
+class _Substitute(torch.autograd.Function):
+    """The exact value forward, the gradient of the fake-quantized one backward."""
+
+    @staticmethod
+    def forward(ctx: Any, fake: Tensor, exact: Tensor) -> Tensor:
+        return exact.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads[0], None
+
+
+class WeightCache:
+    """The quantized weight of a layer in evaluation, computed once while its parameters stay the same."""
+
+    def __init__(self) -> None:
+        self._key: tuple[object, ...] | None = None
+        self._snapshot: list[Tensor] = []
+        self._weight: Any = None
+        self._integers: WeightIntegers | None = None
+        self._has_integers = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return WeightCache().__dict__  # copies and pickles start empty
+
+    def weight(self, layer: Any) -> Any:
+        """The quantized weight of *layer*, from the cache in evaluation without gradients."""
+        if layer.training or torch.is_grad_enabled() or not layer.weight_quant.is_quant_enabled:
+            self.__init__()  # type: ignore[misc]
+            return layer.weight_quant(layer.weight)
+        if not self._is_current(layer):
+            self.__init__()  # type: ignore[misc]
+            self._weight = layer.weight_quant(layer.weight)
+            self._remember(layer)
+        return self._weight
+
+    def integers(self, layer: Any, weight: IntQuantTensor) -> WeightIntegers | None:
+        """The integers of *weight*, which :meth:`weight` has returned."""
+        if weight is not self._weight:
+            return weight_integers(weight, layer.geometry)
+        if not self._has_integers:
+            self._integers = weight_integers(weight, layer.geometry)
+            self._has_integers = True
+        return self._integers
+
+    @staticmethod
+    def _sources(layer: Any) -> list[Tensor]:
+        return [layer.weight, *layer.weight_quant.parameters(), *layer.weight_quant.buffers()]
+
+    def _remember(self, layer: Any) -> None:
+        sources = self._sources(layer)
+        self._key = _versions(layer, sources)
+        # ``weight.data`` can be changed without a new version; on the CPU a comparison finds that out.
+        self._snapshot = [t.detach().clone() for t in sources] if layer.weight.device.type == "cpu" else []
+
+    def _is_current(self, layer: Any) -> bool:
+        if self._key is None:
+            return False
+        sources = self._sources(layer)
+        if self._key != _versions(layer, sources):
+            return False
+        return all(torch.equal(a, b) for a, b in zip(self._snapshot, sources, strict=False))
+
+
+def _versions(layer: Any, sources: list[Tensor]) -> tuple[object, ...]:
+    versions = tuple((id(t), t.data_ptr(), None if t.is_inference() else t._version) for t in sources)
+    return (id(layer.weight_quant.tensor_quant), *versions)
+
+
+def output_quant_tensor(
+    geometry: Geometry, value: Tensor, input: IntQuantTensor, weight: IntQuantTensor, bias: Any
+) -> Any:
+    """*value* as a quant tensor with the scale and bit width of the accumulator; plain if there is none.
+
+    There is none when an operand has a zero point, or a scale a channel that the sum runs over.
+    """
+    if bool((input.zero_point != 0).any()) or bool((weight.zero_point != 0).any()):
+        return value
+    input_scale = geometry.input_scale_per_output(input.scale, input.value)
+    if input_scale is None or weight.scale.numel() not in (1, geometry.output_channels(weight.value)):
+        return value
+    shape = geometry.channel_shape(value)
+    scale = input_scale.reshape(shape) * weight.scale.reshape(shape)
+    bit_width = _accumulator_bits(geometry, input, weight)
+    zero_point = torch.zeros(1, dtype=value.dtype, device=value.device)
+    if isinstance(bias, IntQuantTensor):
+        # One scale for all: the bias is part of the integer. One scale a channel: the zero point carries it.
+        if bias.scale.numel() > 1 or not bool(torch.allclose(bias.scale, scale)):
+            zero_point = -bias.value.view(shape) / scale
+        bit_width = torch.maximum(bias.bit_width, bit_width) + 1.0
+    elif bias is not None:
+        zero_point = -bias.view(shape) / scale
+    return IntQuantTensor(
+        value, scale, zero_point, bit_width, input.signed or weight.signed, input.training or weight.training
+    )
+
+
+def _accumulator_bits(geometry: Geometry, input: IntQuantTensor, weight: IntQuantTensor) -> Tensor:
+    """Bits of the accumulator from bit widths alone, differentiable in learned bit widths."""
+    largest_input = functional.max_int(False, False, input.bit_width)
+    largest_weight = functional.max_int(False, False, weight.bit_width)
+    terms = geometry.terms(weight.value)
+    return functional.ceil_ste(torch.log2(largest_input * largest_weight * terms))
+
+
+__all__ = ["WeightCache", "accumulate", "apply", "output_quant_tensor", "plain", "quantized"]

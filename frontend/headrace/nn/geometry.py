@@ -1,0 +1,123 @@
+"""The linear operations of layers, in float and on integers of any dtype."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_CONVOLUTION = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+
+
+class Geometry:
+    """A bilinear operation of input and weight, with output channels."""
+
+    def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The float operation, for training."""
+        raise NotImplementedError
+
+    def integer(self, x: Tensor, weight: Tensor) -> Tensor:
+        """The operation by multiplying and adding only, so that it is exact on integers that the dtype holds."""
+        raise NotImplementedError
+
+    def output_channels(self, weight: Tensor) -> int:
+        """Number of output channels."""
+        return weight.shape[0]
+
+    def terms(self, weight: Tensor) -> int:
+        """Number of products in an output."""
+        return math.prod(weight.shape[1:])
+
+    def sums_per_output(self, weight: Tensor) -> Tensor:
+        """Sum of *weight* over everything that enters one output channel."""
+        return weight.reshape(weight.shape[0], -1).sum(1)
+
+    def channel_shape(self, y: Tensor) -> tuple[int, ...]:
+        """Shape that broadcasts one value an output channel over the output *y*."""
+        raise NotImplementedError
+
+    def input_scale_per_output(self, scale: Tensor, x: Tensor) -> Tensor | None:
+        """The input scale as a scalar or one an output channel, flat; ``None`` if an output mixes scales."""
+        return scale.reshape(-1) if scale.numel() == 1 else None
+
+
+@dataclass(frozen=True)
+class LinearGeometry(Geometry):
+    """``x @ weight.T``."""
+
+    def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return F.linear(x, weight, bias)
+
+    def integer(self, x: Tensor, weight: Tensor) -> Tensor:
+        return x @ weight.t() if x.dtype == torch.int64 else F.linear(x, weight)
+
+    def channel_shape(self, y: Tensor) -> tuple[int, ...]:
+        return (*[1] * (y.dim() - 1), -1)
+
+
+@dataclass(frozen=True)
+class ConvGeometry(Geometry):
+    """Convolution over the last *ndim* dimensions.
+
+    Args:
+        ndim: 1, 2 or 3.
+        stride, dilation: one number a dimension.
+        padding: ``(before, after)`` of each dimension.
+        padding_mode: of :func:`torch.nn.functional.pad`.
+        groups: number of groups.
+    """
+
+    ndim: int
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    groups: int
+    padding_mode: str = "constant"
+
+    def _pad(self, x: Tensor) -> Tensor:
+        amounts = [amount for pair in reversed(self.padding) for amount in pair]
+        return F.pad(x, amounts, mode=self.padding_mode) if any(amounts) else x
+
+    def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        symmetric = self.padding_mode == "constant" and all(a == b for a, b in self.padding)
+        padding = tuple(a for a, _ in self.padding) if symmetric else (0,) * self.ndim
+        out: Tensor = _CONVOLUTION[self.ndim](
+            x if symmetric else self._pad(x), weight, bias, self.stride, padding, self.dilation, self.groups
+        )
+        return out
+
+    def integer(self, x: Tensor, weight: Tensor) -> Tensor:
+        if x.dtype == torch.float32 and x.device.type == "cpu":
+            # oneDNN's direct algorithm multiplies and adds; NNPACK would use Winograd.
+            with torch.backends.nnpack.flags(enabled=False):  # type: ignore[no-untyped-call]
+                return self(x, weight, None)
+        return self._by_patches(x, weight)
+
+    def _by_patches(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Patches times weights, one matrix product a group."""
+        batched = x.dim() == self.ndim + 2
+        patches = self._pad(x if batched else x.unsqueeze(0))
+        for i in range(self.ndim):
+            span = self.dilation[i] * (weight.shape[2 + i] - 1) + 1
+            patches = patches.unfold(2 + i, span, self.stride[i])[..., :: self.dilation[i]]
+        n, channels, *rest = patches.shape
+        size, kernel = rest[: self.ndim], rest[self.ndim :]
+        per_group = channels // self.groups
+        columns = patches.reshape(n, self.groups, per_group, math.prod(size), math.prod(kernel))
+        columns = columns.permute(0, 1, 3, 2, 4).reshape(n, self.groups, math.prod(size), -1)
+        matrix = weight.reshape(self.groups, weight.shape[0] // self.groups, -1).transpose(1, 2)
+        out = (columns @ matrix).transpose(2, 3).reshape(n, weight.shape[0], *size)
+        return out if batched else out.squeeze(0)
+
+    def channel_shape(self, y: Tensor) -> tuple[int, ...]:
+        return (*[1] * (y.dim() - self.ndim - 1), -1, *[1] * self.ndim)
+
+    def input_scale_per_output(self, scale: Tensor, x: Tensor) -> Tensor | None:
+        if scale.numel() == 1:
+            return scale.reshape(-1)
+        channels = x.shape[x.dim() - self.ndim - 1]
+        per_channel = scale.numel() == channels and scale.shape[x.dim() - self.ndim - 1 - (x.dim() - scale.dim())] == channels
+        return scale.reshape(-1) if per_channel and self.groups == channels else None

@@ -1,0 +1,13 @@
+"""Modules between a layer and its quantizers: they build the quantizer and wrap its results as quant tensors."""
+
+from headrace.proxy.parameter_quant import BiasQuantProxyFromInjector, WeightQuantProxyFromInjector
+from headrace.proxy.quant_proxy import QuantProxyFromInjector
+from headrace.proxy.runtime_quant import ActQuantProxyFromInjector, FusedActivationQuantProxy
+
+__all__ = [
+    "ActQuantProxyFromInjector",
+    "BiasQuantProxyFromInjector",
+    "FusedActivationQuantProxy",
+    "QuantProxyFromInjector",
+    "WeightQuantProxyFromInjector",
+]

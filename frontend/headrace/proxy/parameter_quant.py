@@ -1,0 +1,108 @@
+"""Quantizers of weights and biases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from headrace.inject.errors import QuantLayerError
+from headrace.inject.resolver import Resolver
+from headrace.proxy.quant_proxy import QuantProxyFromInjector
+from headrace.quant_tensor import IntQuantTensor
+
+
+class _ParameterQuantProxy(QuantProxyFromInjector):
+    parameter_name = "weight"
+
+    @property
+    def tracked_parameter_list(self) -> list[nn.Parameter]:
+        """The parameters that share this quantizer."""
+        found = [getattr(module, self.parameter_name, None) for module in self.tracked_module_list]
+        return [parameter for parameter in found if parameter is not None]
+
+    def _context(self) -> dict[str, object]:
+        return {**super()._context(), "tracked_parameter_list": self.tracked_parameter_list}
+
+    def init_tensor_quant(self) -> None:
+        """Build the quantizer anew; nothing to do while the layers have no such parameter (no bias yet)."""
+        if self.tracked_parameter_list:
+            super().init_tensor_quant()
+        else:
+            resolver = Resolver(self.quant_injector, **super()._context())
+            self._use_without_parameter(resolver)
+
+    def _use_without_parameter(self, resolver: Resolver) -> None:
+        """Called instead of :meth:`_use` while there is no parameter."""
+
+    def _quant_tensor(self, out: tuple[Tensor, ...]) -> IntQuantTensor:
+        value, scale, zero_point, bit_width = out[:4]
+        return IntQuantTensor(value, scale, zero_point, bit_width, self.is_signed is not False, self.training)
+
+
+class WeightQuantProxyFromInjector(_ParameterQuantProxy):
+    """Quantizes the weight of one layer, or of several that share it."""
+
+    def forward(self, x: Tensor) -> Any:
+        if not self.is_quant_enabled:
+            return x
+        return self._quant_tensor(self.tensor_quant(x))
+
+    def _quantized(self) -> IntQuantTensor | None:
+        return self(self.tracked_parameter_list[0]) if self.is_quant_enabled else None
+
+    def scale(self) -> Tensor | None:
+        """Scale, or ``None`` when not quantized."""
+        out = self._quantized()
+        return None if out is None else out.scale
+
+    def zero_point(self) -> Tensor | None:
+        """Zero point, or ``None`` when not quantized."""
+        out = self._quantized()
+        return None if out is None else out.zero_point
+
+    def bit_width(self) -> Tensor | None:
+        """Bit width, or ``None`` when not quantized."""
+        out = self._quantized()
+        return None if out is None else out.bit_width
+
+
+class BiasQuantProxyFromInjector(_ParameterQuantProxy):
+    """Quantizes a bias, with a scale of its own or with input scale times weight scale."""
+
+    parameter_name = "bias"
+    requires_input_scale = False
+
+    def _use(self, resolver: Resolver) -> None:
+        super()._use(resolver)
+        self._use_without_parameter(resolver)
+
+    def _use_without_parameter(self, resolver: Resolver) -> None:
+        self.requires_input_scale = bool(resolver.get("requires_input_scale", False))
+
+    def forward(self, x: Tensor, input: Any = None, weight: Any = None) -> Any:
+        if not self.is_quant_enabled:
+            return x
+        if not self.requires_input_scale:
+            return self._quant_tensor(self.tensor_quant(x))
+        scale = self._accumulator_scale(input, weight)
+        return self._quant_tensor(self.tensor_quant(x, scale))
+
+    def _accumulator_scale(self, input: Any, weight: Any) -> Tensor:
+        """Input scale times weight scale: scalar, or one an output channel.
+
+        Raises:
+            QuantLayerError: input or weight are not quantized, or the input scale does not fit.
+        """
+        if not isinstance(input, IntQuantTensor) or not isinstance(weight, IntQuantTensor):
+            raise QuantLayerError(
+                "Input scale required: this bias quantizer takes input scale times weight scale, so the layer needs a "
+                "quantized weight and a quantized input (input_quant, or a preceding layer with return_quant_tensor)"
+            )
+        input_scale, weight_scale = input.scale.reshape(-1), weight.scale.reshape(-1)
+        if input_scale.numel() > 1 and weight_scale.numel() > 1 and input_scale.numel() != weight_scale.numel():
+            raise QuantLayerError(
+                f"Input scale required with 1 or {weight_scale.numel()} values, got {input_scale.numel()}"
+            )
+        scale = input_scale * weight_scale
+        return scale.reshape(()) if scale.numel() == 1 else scale

@@ -1,0 +1,94 @@
+"""Quantizers of activations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headrace.core.function_wrapper import Identity
+from headrace.core.quant import TensorQuantOutput
+from headrace.inject.resolver import Resolver
+from headrace.proxy.quant_proxy import QuantProxyFromInjector
+from headrace.quant_tensor import IntQuantTensor
+
+
+class FusedActivationQuantProxy(nn.Module):
+    """An activation followed by its quantizer."""
+
+    def __init__(self, activation_impl: nn.Module, tensor_quant: nn.Module) -> None:
+        super().__init__()
+        self.activation_impl = activation_impl
+        self.tensor_quant = tensor_quant
+
+    def forward(self, x: Tensor) -> TensorQuantOutput:
+        out: TensorQuantOutput = self.tensor_quant(self.activation_impl(x))
+        return out
+
+
+class ActQuantProxyFromInjector(QuantProxyFromInjector):
+    """Applies the activation of the layer (if any) and the quantizer (if any).
+
+    Returns a quant tensor when it quantizes; otherwise what comes in, quantized or not, after the activation.
+    """
+
+    def _use(self, resolver: Resolver) -> None:
+        super()._use(resolver)
+        tensor_quant = self.tensor_quant
+        del self.tensor_quant  # registered once, below
+        self.__dict__["tensor_quant"] = None
+        # Clamping by the quantizer makes a hard tanh before it redundant, and its limits would be wrong.
+        redundant = tensor_quant is not None and resolver.declares_class("act_impl", nn.Hardtanh)
+        act_impl = None if redundant else resolver.get("act_impl")
+        self.is_passthrough_act = bool(resolver.get("passthrough_act", False)) or act_impl is None
+        self.fused_activation_quant_proxy: FusedActivationQuantProxy | None = None
+        if act_impl is not None or tensor_quant is not None:
+            activation = act_impl if isinstance(act_impl, nn.Module) else Identity()
+            self.fused_activation_quant_proxy = FusedActivationQuantProxy(activation, tensor_quant)
+
+    @property
+    def is_quant_enabled(self) -> bool:
+        fused = self.fused_activation_quant_proxy
+        return not self.disable_quant and fused is not None and fused.tensor_quant is not None
+
+    def forward(self, x: Any) -> Any:
+        fused = self.fused_activation_quant_proxy
+        if fused is None:
+            return x
+        value: Tensor = x.value if isinstance(x, IntQuantTensor) else x
+        if self.is_quant_enabled:
+            value, scale, zero_point, bit_width = fused(value)
+            return IntQuantTensor(value, scale, zero_point, bit_width, self.is_signed is not False, self.training)
+        value = fused.activation_impl(value)
+        if self.is_passthrough_act and isinstance(x, IntQuantTensor):
+            return x.set(value=value, training=self.training)
+        return value
+
+    def _evaluated(self) -> IntQuantTensor | None:
+        """What the quantizer makes of a zero in evaluation mode; ``None`` if it does not quantize."""
+        if not self.is_quant_enabled:
+            return None
+        training = self.training
+        self.eval()
+        try:
+            with torch.set_grad_enabled(torch.is_grad_enabled()):
+                out: IntQuantTensor = self(self._zero_hw_sentinel.value)
+        finally:
+            self.train(training)
+        return out
+
+    def scale(self) -> Tensor | None:
+        """Scale in evaluation mode, or ``None``."""
+        out = self._evaluated()
+        return None if out is None else out.scale
+
+    def zero_point(self) -> Tensor | None:
+        """Zero point in evaluation mode, or ``None``."""
+        out = self._evaluated()
+        return None if out is None else out.zero_point
+
+    def bit_width(self) -> Tensor | None:
+        """Bit width in evaluation mode, or ``None``."""
+        out = self._evaluated()
+        return None if out is None else out.bit_width

@@ -1,0 +1,57 @@
+"""Integer quantizers with a power-of-two scale."""
+
+from headrace.quant.base import (
+    IntQuant,
+    MaxStatsScaling,
+    NarrowIntQuant,
+    ParamFromRuntimePercentileScaling,
+    ParamMinMaxInitScaling,
+    PerChannelPoTScaling8bit,
+    PerTensorPoTScaling8bit,
+    UintQuant,
+)
+from headrace.quant.solver import ActQuantSolver, BiasQuantSolver, WeightQuantSolver
+
+__all__ = [
+    "Int8ActPerTensorFixedPoint",
+    "Int8ActPerTensorFixedPointMinMaxInit",
+    "Int8BiasPerTensorFixedPointInternalScaling",
+    "Int8WeightPerChannelFixedPoint",
+    "Int8WeightPerTensorFixedPoint",
+    "Uint8ActPerTensorFixedPoint",
+    "Uint8ActPerTensorFixedPointMaxInit",
+]
+
+
+class Int8WeightPerTensorFixedPoint(NarrowIntQuant, MaxStatsScaling, PerTensorPoTScaling8bit, WeightQuantSolver):
+    """8-bit narrow signed weights, one scale from ``max |w|``."""
+
+
+class Int8WeightPerChannelFixedPoint(NarrowIntQuant, MaxStatsScaling, PerChannelPoTScaling8bit, WeightQuantSolver):
+    """8-bit narrow signed weights, a scale an output channel from ``max |w|``."""
+
+
+class Int8ActPerTensorFixedPoint(IntQuant, ParamFromRuntimePercentileScaling, PerTensorPoTScaling8bit, ActQuantSolver):
+    """8-bit signed activations, learned scale that starts from runtime statistics."""
+
+
+class Uint8ActPerTensorFixedPoint(
+    UintQuant, ParamFromRuntimePercentileScaling, PerTensorPoTScaling8bit, ActQuantSolver
+):
+    """8-bit unsigned activations, learned scale that starts from runtime statistics."""
+
+
+class Int8ActPerTensorFixedPointMinMaxInit(IntQuant, ParamMinMaxInitScaling, PerTensorPoTScaling8bit, ActQuantSolver):
+    """8-bit signed activations, learned scale that starts from ``min_val`` and ``max_val``."""
+
+
+class Uint8ActPerTensorFixedPointMaxInit(UintQuant, ParamMinMaxInitScaling, PerTensorPoTScaling8bit, ActQuantSolver):
+    """8-bit unsigned activations, learned scale that starts from ``max_val``."""
+
+    min_val = 0.0
+
+
+class Int8BiasPerTensorFixedPointInternalScaling(IntQuant, MaxStatsScaling, PerTensorPoTScaling8bit, BiasQuantSolver):
+    """8-bit bias with a scale of its own."""
+
+    requires_input_scale = False

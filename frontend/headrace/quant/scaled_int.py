@@ -1,0 +1,118 @@
+"""Integer quantizers with a float scale."""
+
+from headrace.core.function_wrapper import TensorClamp
+from headrace.quant.base import (
+    BatchQuantStatsScaling1d,
+    BatchQuantStatsScaling2d,
+    IntQuant,
+    MaxStatsScaling,
+    NarrowIntQuant,
+    ParamFromRuntimePercentileScaling,
+    ParamMinMaxInitScaling,
+    PerChannelFloatScaling8bit,
+    PerTensorFloatScaling8bit,
+    UintQuant,
+)
+from headrace.quant.solver import ActQuantSolver, BiasQuantSolver, WeightQuantSolver
+
+__all__ = [
+    "Int8ActPerTensorFloat",
+    "Int8ActPerTensorFloatBatchQuant1d",
+    "Int8ActPerTensorFloatBatchQuant2d",
+    "Int8ActPerTensorFloatMinMaxInit",
+    "Int8Bias",
+    "Int8BiasPerTensorFloatInternalScaling",
+    "Int8WeightPerChannelFloat",
+    "Int8WeightPerTensorFloat",
+    "Int16Bias",
+    "Int24Bias",
+    "Int32Bias",
+    "IntBias",
+    "Uint8ActPerTensorFloat",
+    "Uint8ActPerTensorFloatBatchQuant1d",
+    "Uint8ActPerTensorFloatBatchQuant2d",
+    "Uint8ActPerTensorFloatMaxInit",
+]
+
+
+class Int8WeightPerTensorFloat(NarrowIntQuant, MaxStatsScaling, PerTensorFloatScaling8bit, WeightQuantSolver):
+    """8-bit narrow signed weights, one scale from ``max |w|``."""
+
+
+class Int8WeightPerChannelFloat(NarrowIntQuant, MaxStatsScaling, PerChannelFloatScaling8bit, WeightQuantSolver):
+    """8-bit narrow signed weights, a scale an output channel from ``max |w|``."""
+
+
+class Int8ActPerTensorFloat(IntQuant, ParamFromRuntimePercentileScaling, PerTensorFloatScaling8bit, ActQuantSolver):
+    """8-bit signed activations, learned scale that starts from runtime statistics."""
+
+
+class Uint8ActPerTensorFloat(UintQuant, ParamFromRuntimePercentileScaling, PerTensorFloatScaling8bit, ActQuantSolver):
+    """8-bit unsigned activations, learned scale that starts from runtime statistics."""
+
+
+class Int8ActPerTensorFloatMinMaxInit(IntQuant, ParamMinMaxInitScaling, PerTensorFloatScaling8bit, ActQuantSolver):
+    """8-bit signed activations, learned scale that starts from ``min_val`` and ``max_val``."""
+
+
+class Uint8ActPerTensorFloatMaxInit(UintQuant, ParamMinMaxInitScaling, PerTensorFloatScaling8bit, ActQuantSolver):
+    """8-bit unsigned activations, learned scale that starts from ``max_val``."""
+
+    min_val = 0.0
+
+
+class Uint8ActPerTensorFloatBatchQuant1d(
+    UintQuant, BatchQuantStatsScaling1d, PerTensorFloatScaling8bit, ActQuantSolver
+):
+    """8-bit unsigned ``(N, C, L)`` activations, learned factor times average channel maximum."""
+
+
+class Uint8ActPerTensorFloatBatchQuant2d(
+    UintQuant, BatchQuantStatsScaling2d, PerTensorFloatScaling8bit, ActQuantSolver
+):
+    """8-bit unsigned ``(N, C, H, W)`` activations, learned factor times average channel maximum."""
+
+
+class Int8ActPerTensorFloatBatchQuant1d(IntQuant, BatchQuantStatsScaling1d, PerTensorFloatScaling8bit, ActQuantSolver):
+    """8-bit signed ``(N, C, L)`` activations, learned factor times average channel maximum."""
+
+
+class Int8ActPerTensorFloatBatchQuant2d(IntQuant, BatchQuantStatsScaling2d, PerTensorFloatScaling8bit, ActQuantSolver):
+    """8-bit signed ``(N, C, H, W)`` activations, learned factor times average channel maximum."""
+
+
+class IntBias(IntQuant, BiasQuantSolver):
+    """Signed bias at the scale of the accumulator (input scale times weight scale); give ``bias_bit_width``."""
+
+    tensor_clamp_impl = TensorClamp
+    requires_input_scale = True
+
+
+class Int8Bias(IntBias):
+    """8-bit bias at the scale of the accumulator."""
+
+    bit_width = 8
+
+
+class Int16Bias(IntBias):
+    """16-bit bias at the scale of the accumulator."""
+
+    bit_width = 16
+
+
+class Int24Bias(IntBias):
+    """24-bit bias at the scale of the accumulator."""
+
+    bit_width = 24
+
+
+class Int32Bias(IntBias):
+    """32-bit bias at the scale of the accumulator."""
+
+    bit_width = 32
+
+
+class Int8BiasPerTensorFloatInternalScaling(IntQuant, MaxStatsScaling, PerTensorFloatScaling8bit, BiasQuantSolver):
+    """8-bit bias with a scale of its own."""
+
+    requires_input_scale = False

@@ -1,0 +1,22 @@
+"""Ternary quantizers: -scale, 0 or +scale, nearest to the value."""
+
+from headrace.core.function_wrapper import InplaceTensorClampSte, TensorClamp
+from headrace.quant.base import NarrowIntQuant, PerTensorConstScaling2bit
+from headrace.quant.solver import ActQuantSolver, WeightQuantSolver
+
+__all__ = ["SignedTernaryActPerTensorConst", "SignedTernaryWeightPerTensorConst"]
+
+
+class SignedTernaryWeightPerTensorConst(NarrowIntQuant, PerTensorConstScaling2bit, WeightQuantSolver):
+    """Constant scale 0.1; training keeps the float weights within it."""
+
+    tensor_clamp_impl = InplaceTensorClampSte
+    scaling_const = 0.1
+
+
+class SignedTernaryActPerTensorConst(NarrowIntQuant, PerTensorConstScaling2bit, ActQuantSolver):
+    """Constant scale ``max(|min_val|, |max_val|)``, 1 by default; no gradient outside."""
+
+    tensor_clamp_impl = TensorClamp
+    min_val = -1.0
+    max_val = 1.0

@@ -1,0 +1,181 @@
+"""Arithmetic on quant tensors, with the scale, zero point and bit width of the result.
+
+Operands of an addition (and of a concatenation) must share their scale in evaluation; in training, while scales
+still follow statistics, the result carries their average.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.core import functional
+from headrace.inject.errors import QuantLayerError
+from headrace.quant_tensor.int_quant_tensor import IntQuantTensor, unpack_quant_tensor
+
+
+def check_same(what: str, a: Tensor, b: Tensor) -> None:
+    """Raise unless *a* equals *b*.
+
+    Raises:
+        QuantLayerError: naming *what* and both values.
+    """
+    if a.shape != b.shape and (a.numel() == 1) != (b.numel() == 1):
+        same = False
+    else:
+        same = bool(torch.allclose(a, b))
+    if not same:
+        raise QuantLayerError(
+            f"{what} are different: {a.flatten()[:4].tolist()} and {b.flatten()[:4].tolist()}; pass both operands "
+            "through the same quantizer (e.g. one QuantIdentity, or QuantEltwiseAdd, QuantCat) first"
+        )
+
+
+def bits_for(low: Tensor, high: Tensor, signed: bool) -> Tensor:
+    """Bits that hold every integer from *low* to *high*, differentiable."""
+    if signed:
+        return functional.ceil_ste(torch.log2(torch.maximum(high + 1.0, -low))) + 1.0
+    return functional.ceil_ste(torch.log2(high + 1.0))
+
+
+def _range(x: IntQuantTensor) -> tuple[Tensor, Tensor]:
+    return functional.min_int(x.signed, False, x.bit_width), functional.max_int(x.signed, False, x.bit_width)
+
+
+def add(a: IntQuantTensor, other: Any) -> Any:
+    """``a + other``. A plain tensor or number moves the zero point.
+
+    Raises:
+        QuantLayerError: different scales in evaluation.
+    """
+    if not isinstance(other, IntQuantTensor):
+        return a.set(value=a.value + other, zero_point=a.zero_point - other / a.scale)
+    training = a.training or other.training
+    if not training:
+        check_same("Scaling factors", a.scale, other.scale)
+    (low_a, high_a), (low_b, high_b) = _range(a), _range(other)
+    signed = a.signed or other.signed
+    return IntQuantTensor(
+        a.value + other.value,
+        (a.scale + other.scale) / 2,
+        a.zero_point + other.zero_point,
+        bits_for(low_a + low_b, high_a + high_b, signed),
+        signed,
+        training,
+    )
+
+
+def _check_no_zero_point(a: IntQuantTensor, b: IntQuantTensor, operation: str) -> None:
+    if bool((a.zero_point != 0).any()) or bool((b.zero_point != 0).any()):
+        raise QuantLayerError(f"Zero-points of {operation} operands are non-zero, not supported.")
+
+
+def multiply(a: IntQuantTensor, other: Any) -> Any:
+    """``a * other``; with a plain tensor or number the result is plain.
+
+    Raises:
+        QuantLayerError: an operand with a zero point.
+    """
+    if not isinstance(other, IntQuantTensor):
+        return a.value * unpack_quant_tensor(other)
+    _check_no_zero_point(a, other, "mul")
+    return IntQuantTensor(
+        a.value * other.value,
+        a.scale * other.scale,
+        a.zero_point * other.zero_point,
+        a.bit_width + other.bit_width,
+        a.signed or other.signed,
+        a.training or other.training,
+    )
+
+
+def divide(a: IntQuantTensor, other: Any) -> Any:
+    """``a / other``; the quotient of two quant tensors is not on a grid in general.
+
+    Raises:
+        QuantLayerError: an operand with a zero point.
+    """
+    if not isinstance(other, IntQuantTensor):
+        return a.value / unpack_quant_tensor(other)
+    _check_no_zero_point(a, other, "div")
+    return IntQuantTensor(
+        a.value / other.value,
+        a.scale / (other.scale * 2.0 ** (other.bit_width - float(other.signed))),
+        a.zero_point * other.zero_point,
+        a.bit_width + other.bit_width,
+        a.signed or other.signed,
+        a.training or other.training,
+    )
+
+
+def matmul(a: IntQuantTensor, other: Any) -> Any:
+    """``a @ other``; plain unless both are quantized per tensor without zero points."""
+    if not isinstance(other, IntQuantTensor):
+        return a.value @ unpack_quant_tensor(other)
+    value = a.value @ other.value
+    if a.scale.numel() > 1 or other.scale.numel() > 1:
+        return value
+    _check_no_zero_point(a, other, "matmul")
+    (low_a, high_a), (low_b, high_b) = _range(a), _range(other)
+    products = torch.stack([low_a * low_b, low_a * high_b, high_a * low_b, high_a * high_b])
+    terms = a.value.shape[-1]
+    signed = a.signed or other.signed
+    return IntQuantTensor(
+        value,
+        (a.scale * other.scale).reshape(()),
+        torch.zeros_like(a.zero_point),
+        bits_for(products.min() * terms, products.max() * terms, signed),
+        signed,
+        a.training or other.training,
+    )
+
+
+def negate(a: IntQuantTensor) -> IntQuantTensor:
+    """``-a``; one bit more where the range needs it (unsigned)."""
+    if a.signed:
+        return a.set(value=-a.value, zero_point=-a.zero_point)
+    return a.set(value=-a.value, zero_point=-a.zero_point, bit_width=a.bit_width + 1, signed=True)
+
+
+def absolute(a: IntQuantTensor) -> IntQuantTensor:
+    """``|a|``, unsigned.
+
+    Raises:
+        QuantLayerError: *a* has a zero point.
+    """
+    if not a.signed:
+        return a
+    _check_no_zero_point(a, a, "abs")
+    return a.set(value=a.value.abs(), bit_width=a.bit_width, signed=False)
+
+
+def concatenate(tensors: list[Any], dim: int = 0) -> Any:
+    """``torch.cat``; quantized if all are, with the same sign and bit width, and scale and zero point in evaluation.
+
+    Raises:
+        QuantLayerError: the operands differ.
+    """
+    quantized = [t for t in tensors if isinstance(t, IntQuantTensor)]
+    value = torch.cat([unpack_quant_tensor(t) for t in tensors], dim=dim)
+    if len(quantized) < len(tensors):
+        return value
+    first = quantized[0]
+    training = any(t.training for t in quantized)
+    for other in quantized[1:]:
+        if first.signed != other.signed:
+            raise QuantLayerError(f"Signs are different: signed={first.signed} and signed={other.signed}")
+        check_same("Bit widths", first.bit_width, other.bit_width)
+        if not training:
+            check_same("Scaling factors", first.scale, other.scale)
+            check_same("Zero points", first.zero_point, other.zero_point)
+    if not training:
+        return first.set(value=value)
+    count = len(quantized)
+    return first.set(
+        value=value,
+        scale=torch.stack([t.scale for t in quantized]).sum(0) / count,
+        zero_point=torch.stack([t.zero_point for t in quantized]).sum(0) / count,
+        training=True,
+    )
