@@ -201,7 +201,7 @@ def test_strings_of_other_makers_unpack() -> None:
     assert unpack_hex(["0x2", "0xf"], kind, 2).tolist() == [[0, 2], [0, 15]]
     assert unpack_hex("0x12", kind, 2, reverse_inner=True).tolist() == [2, 1]
     assert unpack_hex(np.array([], dtype=str), kind, 2).shape == (0, 2)
-    for strings in (["0x1g"], ["0x 1"], ["0x1 "], ["0x"], ["0x1\u0661"], [""]):
+    for strings in (["0x1g"], ["0x 1"], ["0x1 "], ["0x 12 "], ["0x"], ["0x1\u0661"], [""]):
         with pytest.raises(InputError, match=r"word 0: .* is not a hexadecimal number"):
             unpack_hex(strings, kind, 2)
 
