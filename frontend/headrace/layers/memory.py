@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ir import IntRange
+from headrace.layers.base import Resources
 from headrace.numerics import DataType, datatype, pack_bytes, to_hex_text, words_to_ints
 
 Int = NDArray[np.int64]
@@ -38,3 +41,16 @@ def value_range(values: Int) -> IntRange:
 def index_bits(count: int) -> int:
     """Width of an index into *count* things, at least 1."""
     return max((count - 1).bit_length(), 1)
+
+
+def ram_style(depth: int, width: int) -> str:
+    """``"block"`` for memories that fill a good part of an 18 kbit block RAM, else ``"distributed"``."""
+    return "block" if depth > 128 and depth * width > 4096 else "distributed"
+
+
+def memory_resources(depth: int, width: int) -> Resources:
+    """Estimate of a memory: 64 bits a LUT, or block RAMs of 18 kbit of at most 36 bits by 512 words."""
+    if ram_style(depth, width) == "distributed":
+        return Resources(lut=ceil(depth / 64) * width)
+    words = next((w for w, d in ((36, 512), (18, 1024), (9, 2048), (4, 4096), (2, 8192)) if depth <= d), 1)
+    return Resources(bram18=ceil(width / words) * ceil(depth / (16384 if words == 1 else depth)))

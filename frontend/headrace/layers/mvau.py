@@ -1,0 +1,295 @@
+"""MVAU: matrix-vector-activation unit without the activation: a constant matrix times the vectors of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil, prod
+from typing import ClassVar
+
+import numpy as np
+
+from headrace.errors import FoldingError
+from headrace.ir import Array, IntRange
+from headrace.ir.exact import matmul
+from headrace.ir.integer import IntMatMul
+from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.memory import Int, element_type, index_bits, memory_resources, ram_style, value_range
+from headrace.numerics import to_hex_text, weight_memory_words, words_to_ints
+
+
+@dataclass(frozen=True)
+class SumStage:
+    """One registered stage of an adder tree: ``terms`` of ``in_bits`` bits become ``groups`` sums of ``out_bits``."""
+
+    fan_in: int
+    terms: int
+    in_bits: int
+    out_bits: int
+    signed: bool
+
+    @property
+    def groups(self) -> int:
+        """Sums that leave."""
+        return ceil(self.terms / self.fan_in)
+
+    @property
+    def module(self) -> str:
+        """The shared module that implements the stage."""
+        return "headrace_popcount6" if self.fan_in == 6 else "headrace_sum4"
+
+
+def adder_tree(terms: int, term: IntRange, limit: int, popcount: bool = False) -> tuple[SumStage, ...]:
+    """Stages that sum *terms* values of range *term*, each stage as wide as its sums need, at most *limit* bits.
+
+    With *popcount* the terms are single bits and the first stage counts them.
+    """
+    stages: list[SumStage] = []
+    fan_in = 6 if popcount else 4
+    while terms > 1 or (popcount and not stages):
+        many = min(fan_in, terms)
+        total = IntRange(many * term.lo, many * term.hi)
+        in_bits, out_bits = min(term.bits, limit), min(total.bits, limit)
+        stages.append(SumStage(fan_in, terms, in_bits, out_bits, term.signed))
+        terms, term, fan_in = stages[-1].groups, total, 4
+    return tuple(stages)
+
+
+@dataclass(frozen=True, eq=False)
+class MVAU(Layer):
+    """``y[..., m] = sum_k x[..., k] * weights[k, m]``.
+
+    In cycle ``nf * SF + sf`` of a vector, processing element ``pe`` adds the products of row ``nf * PE + pe`` with the
+    SIMD inputs ``sf * SIMD ...``, where NF = MH / PE and SF = MW / SIMD. With NF > 1 the input vector is kept in a
+    buffer of two vectors and read NF times, so that the next vector arrives while this one is worked on.
+
+    All sums are kept modulo ``2**output.bits``. A running sum may leave the output range, but the final one cannot,
+    and sums modulo a power of two do not depend on what their intermediate values were: the width of the result is
+    enough for every intermediate sum.
+
+    Arithmetic by the operands (``style``):
+
+    * ``xnor``: weights and inputs -1/+1 as bits: ``2 * popcount(x xnor w) - MW``;
+    * ``and``: weights -1/+1: ``2 * (sum of the x with w = +1) - (sum of all x)``, the second sum shared by all PE;
+    * ``select``: weights -1/0/+1 or inputs -1/+1: the other operand, its negation or zero;
+    * ``multiply``: anything.
+
+    Args:
+        weights: ``(MW, MH)``, rows in stream order.
+        stream: input frames ``(..., MW)``; its ``elements`` are replaced by ``simd``.
+        output: range of the results, which must be proven by the caller.
+    """
+
+    kind: ClassVar[str] = "MVAU"
+
+    weights: Int
+    stream: StreamType
+    output: IntRange
+    pe: int = 1
+    simd: int = 1
+    style: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.weights.shape[0] != self.stream.shape[-1]:
+            raise ValueError(f"weights {self.weights.shape} for frames {self.stream.shape}")
+        for name, value, whole in (("PE", self.pe, self.mh), ("SIMD", self.simd, self.mw)):
+            if value < 1 or whole % value:
+                valid = ", ".join(map(str, divisors(whole)))
+                raise FoldingError(f"MVAU: {name}={value} does not divide {whole}; valid: {valid}")
+        if self.style not in ("auto", *self.legal_styles):
+            raise ValueError(f"style {self.style!r} does not fit the operands; possible: {self.legal_styles}")
+
+    # -- shape and folding ------------------------------------------------------------------------------------------
+
+    @property
+    def mw(self) -> int:
+        """Matrix width: inputs of a vector."""
+        return int(self.weights.shape[0])
+
+    @property
+    def mh(self) -> int:
+        """Matrix height: outputs of a vector."""
+        return int(self.weights.shape[1])
+
+    @property
+    def vectors(self) -> int:
+        """Vectors in a frame."""
+        return prod(self.stream.shape[:-1])
+
+    @property
+    def nf(self) -> int:
+        """Neuron fold: passes over a vector."""
+        return self.mh // self.pe
+
+    @property
+    def sf(self) -> int:
+        """Synapse fold: words of a vector."""
+        return self.mw // self.simd
+
+    @property
+    def inputs(self) -> tuple[StreamType, ...]:
+        return (replace(self.stream, elements=self.simd),)
+
+    @property
+    def outputs(self) -> tuple[StreamType, ...]:
+        return (StreamType((*self.stream.shape[:-1], self.mh), self.output, self.pe),)
+
+    @property
+    def cycles(self) -> int:
+        return self.vectors * self.nf * self.sf
+
+    @property
+    def latency(self) -> int:
+        buffered = 1 if self.nf > 1 else 0
+        return buffered + 1 + self.pipeline_depth + (self.sf - 1) + 2
+
+    @property
+    def folding(self) -> dict[str, int]:
+        return {"PE": self.pe, "SIMD": self.simd}
+
+    @property
+    def folding_choices(self) -> dict[str, tuple[int, ...]]:
+        return {"PE": divisors(self.mh), "SIMD": divisors(self.mw)}
+
+    def execute(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        bound = int(np.abs(self.weights).sum(axis=0).max(initial=0)) * int(np.abs(x).max(initial=0))
+        return (matmul(x, self.weights, bound),)
+
+    # -- arithmetic -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def weight_range(self) -> IntRange:
+        """Range of the weights; bipolar when only -1 and +1 occur."""
+        return value_range(self.weights)
+
+    @property
+    def legal_styles(self) -> tuple[str, ...]:
+        """Arithmetic that fits the operands, the preferred first."""
+        w, x = self.weight_range, self.stream.range
+        ternary = -1 <= w.lo and w.hi <= 1 and w.lo < 0
+        styles = [
+            ("xnor", w.bipolar and x.bipolar),
+            ("and", w.bipolar and not x.bipolar),
+            ("select", ternary or x.bipolar),
+            ("multiply", True),
+        ]
+        return tuple(style for style, fits in styles if fits)
+
+    @property
+    def arithmetic(self) -> str:
+        """The style in use. ``and`` pays for its shared second sum only with more than one PE."""
+        if self.style != "auto":
+            return self.style
+        styles = self.legal_styles
+        return styles[1] if styles[0] == "and" and self.pe == 1 else styles[0]
+
+    @property
+    def doubled(self) -> bool:
+        """Whether the accumulator is doubled at the end (styles ``xnor`` and ``and``)."""
+        return self.arithmetic in ("xnor", "and")
+
+    @property
+    def acc_bits(self) -> int:
+        """Width of an accumulator: that of the result, less one when it is doubled at the end."""
+        return max(self.output.bits - (1 if self.doubled else 0), 1)
+
+    @property
+    def lane(self) -> IntRange:
+        """Range of what one of SIMD lanes adds."""
+        x, w = self.stream.range, self.weight_range
+        if self.arithmetic == "xnor":
+            return IntRange(0, 1)
+        if self.arithmetic == "and":
+            return IntRange(min(x.lo, 0), max(x.hi, 0))
+        corners = [a * b for a in (x.lo, x.hi) for b in (w.lo, w.hi)]
+        return IntRange(min(corners), max(corners))
+
+    @property
+    def counts_bits(self) -> bool:
+        """Whether the first stage is a population count."""
+        return self.doubled and self.lane == IntRange(0, 1)
+
+    @property
+    def tree(self) -> tuple[SumStage, ...]:
+        """Registered stages between the lanes and the accumulator; the same for the shared sum of style ``and``."""
+        return adder_tree(self.simd, self.lane, self.output.bits, self.counts_bits)
+
+    @property
+    def pipeline_depth(self) -> int:
+        """Registers between the fetched operands and the accumulator."""
+        return len(self.tree) + (1 if self.arithmetic == "multiply" else 0)
+
+    # -- hardware ---------------------------------------------------------------------------------------------------
+
+    @property
+    def constant_weights(self) -> bool:
+        """Whether every weight has its own place: no memory."""
+        return self.nf * self.sf == 1
+
+    def resources(self) -> Resources:
+        """An estimate: adders take 0.8 LUT a bit, multipliers up to 7 bits LUTs and wider ones a DSP48."""
+        lanes, rows = self.pe * self.simd, self.pe + (1 if self.arithmetic == "and" else 0)
+        xb, wb = self.stream.bits, self.weight_range.bits
+        lut, ff, dsp = 40.0, 40.0 + self.inputs[0].word_bits, 0.0
+        if self.arithmetic == "multiply":
+            dsp, lut = (lanes, lut) if min(xb, wb) > 7 else (0.0, lut + 0.6 * lanes * xb * wb)
+        for stage in self.tree:
+            added = (stage.terms - stage.groups) * stage.out_bits
+            lut += rows * (3 * stage.groups if stage.fan_in == 6 else 0.8 * added)
+            ff += rows * stage.groups * stage.out_bits
+        lut += rows * self.acc_bits + (self.pe * self.output.bits if self.doubled else 0)
+        ff += rows * self.acc_bits + self.pe * self.output.bits
+        total = Resources(lut, ff, dsp)
+        if not self.constant_weights:
+            total += memory_resources(self.nf * self.sf, lanes * wb) + Resources(ff=lanes * wb)
+        if self.nf > 1:
+            total += memory_resources(2 * self.sf, self.inputs[0].word_bits)
+        return total
+
+    def rtl(self) -> RtlModule:
+        weight_words = weight_memory_words(self.weights.T, element_type(self.weight_range), self.pe, self.simd)
+        weight_bits = self.pe * self.simd * self.weight_range.bits
+        context = {
+            "mw": self.mw,
+            "mh": self.mh,
+            "pe": self.pe,
+            "simd": self.simd,
+            "nf": self.nf,
+            "sf": self.sf,
+            "cycles": self.cycles,
+            "latency": self.latency,
+            "style": self.arithmetic,
+            "x": self.stream.range,
+            "w": self.weight_range,
+            "in_bits": self.inputs[0].word_bits,
+            "out_bits": self.output.bits,
+            "weight_bits": weight_bits,
+            "acc_bits": self.acc_bits,
+            "lane_bits": min(self.lane.bits, self.output.bits),
+            "tree": self.tree,
+            "lane_signed": self.lane.signed,
+            "sum_bits": self.tree[-1].out_bits if self.tree else min(self.lane.bits, self.output.bits),
+            "operands": {"and": "x", "multiply": "xw", "select": "w" if self.stream.range.bipolar else "x"}.get(
+                self.arithmetic, ""
+            ),
+            "depth": self.pipeline_depth,
+            "nf_bits": index_bits(self.nf),
+            "fold_bits": index_bits(self.nf * self.sf),
+            "sf_bits": index_bits(self.sf),
+            "buffer_bits": index_bits(2 * self.sf),
+            "constant": words_to_ints(weight_words)[0] if self.constant_weights else None,
+            "rom_style": ram_style(self.nf * self.sf, weight_bits),
+            "ram_style": ram_style(2 * self.sf, self.inputs[0].word_bits),
+        }
+        memories = {} if self.constant_weights else {"weights": to_hex_text(weight_words, weight_bits)}
+        library = dict.fromkeys(f"{stage.module}.sv.j2" for stage in self.tree)
+        return RtlModule("mvau.sv.j2", context, memories, tuple(library))
+
+
+@lowers(IntMatMul)
+def lower_matmul(op: IntMatMul, stream: StreamType) -> Sequence[Layer]:
+    """A dense product on the last axis is one MVAU."""
+    output = IntRange(int(op.ranges[0].min()), int(op.ranges[1].max()))
+    return (MVAU(op.weights, stream, output),)
