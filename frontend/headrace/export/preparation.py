@@ -1,0 +1,257 @@
+"""From a model to an export copy: quantizers become constants, weights become their quantized values.
+
+The copy is run once on the example input, which tells the scale, zero point and bit width of every quantizer
+(including those that depend on a layer's input, as bias scales do). Then every quantizer is replaced by a module that
+emits the operators of the format; the rest of the model stays as it is.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headrace.core.quant import BinaryQuant, RescalingIntQuant, TernaryQuant
+from headrace.core.scaling import ParameterFromRuntimeStatsScaling
+from headrace.export.errors import ExportError
+from headrace.nn.finalize import Finalized
+from headrace.nn.quant_layer import QuantLayer, QuantWeightBiasInputOutputLayer
+from headrace.proxy import ActQuantProxyFromInjector, BiasQuantProxyFromInjector, WeightQuantProxyFromInjector
+from headrace.proxy.quant_proxy import QuantProxyFromInjector
+from headrace.quant_tensor import IntQuantTensor
+
+_MODE_DEPENDENT = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
+
+
+@dataclass(frozen=True)
+class Quantizer:
+    """What an exporter needs to know of a quantizer.
+
+    Args:
+        name: path of the quantizer in the model.
+        role: ``"weight"``, ``"bias"`` or ``"act"``.
+        kind: ``"int"``, ``"binary"`` or ``"ternary"``.
+        scale, zero_point: constants, broadcastable to the quantized tensor.
+        bit_width: number of bits.
+        signed, narrow: integer format.
+        rounding: QONNX rounding mode.
+        threshold: ternary only, relative to the scale.
+        activation: module to run first, or ``None``.
+    """
+
+    name: str
+    role: str
+    kind: str
+    scale: Tensor
+    zero_point: Tensor
+    bit_width: int
+    signed: bool
+    narrow: bool
+    rounding: str
+    threshold: float = 0.0
+    activation: nn.Module | None = None
+
+
+def check_ready(model: nn.Module) -> None:
+    """Raise if *model* would compute something else in evaluation than it does now.
+
+    A layer in training mode is no problem by itself (a fresh quantized layer exports as it is); one whose result
+    depends on the mode is.
+
+    Raises:
+        ExportError: naming the module.
+    """
+    for name, module in model.named_modules():
+        collecting = isinstance(module, ParameterFromRuntimeStatsScaling) and module.is_initialized
+        if module.training and (isinstance(module, _MODE_DEPENDENT) or (collecting and module.is_collecting)):
+            raise ExportError(
+                f"{name or 'the model'} ({type(module).__name__}) is in training mode, where it computes something "
+                "else than it would after export: call model.eval() first"
+            )
+
+
+def _proxies(model: nn.Module) -> Iterator[tuple[str, QuantProxyFromInjector]]:
+    for name, module in model.named_modules():
+        if isinstance(module, QuantProxyFromInjector):
+            yield name, module
+
+
+def _record(model: nn.Module, args: tuple[Any, ...]) -> dict[QuantProxyFromInjector, IntQuantTensor]:
+    """What each quantizer returned last when *model* ran on *args*."""
+    seen: dict[QuantProxyFromInjector, IntQuantTensor] = {}
+    names = {proxy: name for name, proxy in _proxies(model)}
+
+    def remember(proxy: nn.Module, inputs: Any, out: Any) -> None:
+        if not isinstance(proxy, QuantProxyFromInjector) or not isinstance(out, IntQuantTensor):
+            return
+        if proxy in seen and not torch.equal(seen[proxy].scale, out.scale):
+            raise ExportError(f"{names[proxy]}: its scale depends on the input, which this format cannot express")
+        seen[proxy] = out
+
+    handles = [proxy.register_forward_hook(remember) for proxy in names]
+    try:
+        with torch.no_grad():
+            model(*args)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen
+
+
+class _NoCache:
+    """Stands in for the weight cache of a layer that is being traced."""
+
+    @staticmethod
+    def weight(layer: Any) -> Tensor:
+        out: Tensor = layer.weight_quant(layer.weight)
+        return out
+
+
+def prepare(
+    model: nn.Module, args: tuple[Any, ...], make: Callable[[Quantizer], nn.Module], flavour: str
+) -> nn.Module:
+    """A copy of *model* in evaluation mode with every quantizer replaced by ``make(quantizer)``.
+
+    Args:
+        model: stays as it is.
+        args: example inputs.
+        make: builds the module that emits the operators of the format.
+        flavour: name of the format, for messages.
+
+    Raises:
+        ExportError: see :func:`check_ready`; or a quantizer that the format cannot express.
+    """
+    check_ready(model)
+    source = model.model if isinstance(model, Finalized) else model
+    prepared = copy.deepcopy(source).eval()
+    _warn_uncollected(prepared)
+    seen = _record(prepared, args)
+    names = {proxy: name for name, proxy in _proxies(prepared)}
+    replacements = {proxy: _replacement(proxy, name, seen.get(proxy), make, flavour) for proxy, name in names.items()}
+    for module in list(prepared.modules()):
+        if isinstance(module, QuantLayer):
+            module.return_quant_tensor = False
+        if isinstance(module, QuantWeightBiasInputOutputLayer):
+            _freeze_parameters(module, seen)
+            module._weight_cache = _NoCache()  # type: ignore[assignment]
+    for module in list(prepared.modules()):
+        for child_name, child in list(module.named_children()):
+            if isinstance(child, QuantProxyFromInjector):
+                setattr(module, child_name, replacements[child])
+    for parameter in prepared.parameters():
+        parameter.requires_grad_(False)
+    return prepared
+
+
+def _warn_uncollected(model: nn.Module) -> None:
+    for name, module in model.named_modules():
+        if isinstance(module, ParameterFromRuntimeStatsScaling) and not module.is_initialized:
+            warnings.warn(
+                f"{name} has collected no statistics: its initial scale is exported. Run the model in training mode "
+                "or calibrate it first",
+                stacklevel=4,
+            )
+
+
+def _freeze_parameters(layer: Any, seen: dict[QuantProxyFromInjector, IntQuantTensor]) -> None:
+    """Weight and bias as quantized, so that quantizing them again gives the same integers whatever the rounding."""
+    for name in ("weight", "bias"):
+        quantized = seen.get(getattr(layer, name + "_quant"))
+        if quantized is not None:
+            layer._parameters[name] = nn.Parameter(quantized.value.detach().clone(), requires_grad=False)
+
+
+def _replacement(
+    proxy: QuantProxyFromInjector,
+    name: str,
+    seen: IntQuantTensor | None,
+    make: Callable[[Quantizer], nn.Module],
+    flavour: str,
+) -> nn.Module:
+    activation, tensor_quant, role = _anatomy(proxy)
+    if seen is None or tensor_quant is None or not proxy.is_quant_enabled:
+        return PassThrough(activation)
+    quantizer = Quantizer(
+        name=name,
+        role=role,
+        **_integer_format(tensor_quant, proxy, seen, name, role, flavour),
+        scale=seen.scale.detach().clone().to(torch.float32),
+        zero_point=seen.zero_point.detach().clone().to(torch.float32),
+        activation=activation,
+    )
+    if not bool(torch.isfinite(quantizer.scale).all()) or bool((quantizer.scale <= 0).any()):
+        raise ExportError(f"{name}: its scale must be positive and finite, got {quantizer.scale.flatten()[:4].tolist()}")
+    if role != "act":
+        _check_reproduced(quantizer, seen)
+    return make(quantizer)
+
+
+def _anatomy(proxy: QuantProxyFromInjector) -> tuple[nn.Module | None, Any, str]:
+    """Activation, tensor quantizer and role of *proxy*."""
+    if isinstance(proxy, ActQuantProxyFromInjector):
+        fused = proxy.fused_activation_quant_proxy
+        return (None, None, "act") if fused is None else (fused.activation_impl, fused.tensor_quant, "act")
+    if isinstance(proxy, WeightQuantProxyFromInjector):
+        return None, proxy.tensor_quant, "weight"
+    if isinstance(proxy, BiasQuantProxyFromInjector):
+        return None, proxy.tensor_quant, "bias"
+    return None, proxy.tensor_quant, "act"
+
+
+def _integer_format(
+    tensor_quant: Any, proxy: QuantProxyFromInjector, seen: IntQuantTensor, name: str, role: str, flavour: str
+) -> dict[str, Any]:
+    bits = float(seen.bit_width)
+    common = {"bit_width": round(bits), "signed": seen.signed, "narrow": bool(proxy.is_narrow_range)}
+    if isinstance(tensor_quant, BinaryQuant):
+        return {**common, "kind": "binary", "rounding": "ROUND"}
+    if isinstance(tensor_quant, TernaryQuant):
+        threshold = float(tensor_quant.threshold)
+        return {**common, "kind": "ternary", "narrow": True, "signed": True, "rounding": "ROUND", "threshold": threshold}
+    if role != "act":  # already quantized: any rounding keeps it
+        return {**common, "kind": "int", "rounding": "ROUND"}
+    if not isinstance(tensor_quant, RescalingIntQuant) or proxy.rounding_mode is None:
+        rounding = getattr(getattr(tensor_quant, "int_quant", None), "float_to_int_impl", tensor_quant)
+        raise ExportError(f"{name}: {type(rounding).__name__} has no {flavour} equivalent")
+    return {**common, "kind": "int", "rounding": proxy.rounding_mode}
+
+
+def _check_reproduced(quantizer: Quantizer, seen: IntQuantTensor) -> None:
+    """Quantizing the exported value again must give the value itself."""
+    value, scale, zero_point = seen.value.detach(), quantizer.scale, quantizer.zero_point
+    if quantizer.kind == "binary":
+        again = torch.where(value >= 0, 1.0, -1.0) * scale
+    else:
+        half = 2.0 ** (quantizer.bit_width - 1)
+        high = half - 1 if quantizer.signed else 2 * half - 1 - quantizer.narrow
+        low = (1 - half if quantizer.narrow else -half) if quantizer.signed else 0.0
+        again = (torch.round(value / scale + zero_point).clamp(low, high) - zero_point) * scale
+    if not torch.equal(again, value):
+        raise ExportError(
+            f"{quantizer.name}: its values are not {quantizer.bit_width}-bit integers at the scale it reports"
+        )
+
+
+class PassThrough(nn.Module):
+    """Stands where nothing is quantized; takes what a quantizer takes."""
+
+    def __init__(self, activation: nn.Module | None = None) -> None:
+        super().__init__()
+        self.activation = activation or nn.Identity()
+
+    @property
+    def is_quant_enabled(self) -> bool:
+        """As quantizers have it."""
+        return False
+
+    def forward(self, x: Tensor, input: Any = None, weight: Any = None) -> Tensor:
+        out: Tensor = self.activation(x)
+        return out
+
+
+__all__ = ["PassThrough", "Quantizer", "check_ready", "prepare"]
