@@ -1,0 +1,404 @@
+"""Sliding windows over a stream: which words are read when, how much must be remembered, and the constants of the RTL.
+
+Shared by the layers that look at windows of an image (SWG, VVAU, MaxPool, SumPool); rendered by the partial template
+``_window.sv.j2``. A frame is ``H x W`` pixels of ``folds`` words, numbered 0, 1, ... in stream order. One-dimensional
+streams are images of height 1.
+
+The ring holds the newest ``depth`` words. Output words are read in the order of a loop nest, so each read position
+follows from the one before by one of a few constant moves. A window frees the words that neither it nor a later window
+reads; the first window of the next frame is loaded while the last ones of this frame are read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import FoldingError
+from headrace.ir.integer import window_output
+from headrace.layers.base import Resources
+from headrace.layers.memory import index_bits, memory_resources, ram_style
+
+_NEVER = -(1 << 60)
+
+Int = NDArray[np.int64]
+Pair = tuple[int, int]
+_T = TypeVar("_T")
+
+
+def _pair(values: Sequence[_T], missing: _T) -> tuple[_T, _T]:
+    """Values per spatial axis; the height of a one-dimensional image is *missing*."""
+    return (missing, values[0]) if len(values) == 1 else (values[0], values[1])
+
+
+def signed_bits(low: int, high: int) -> int:
+    """Width of a two's complement register for ``low .. high``."""
+    return max((-low - 1).bit_length() if low < 0 else 0, high.bit_length() if high > 0 else 0) + 1
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop of the nest that reads the windows; ``words``, ``rows`` and ``cols`` are moved by one iteration."""
+
+    name: str
+    count: int
+    words: int
+    rows: int = 0
+    cols: int = 0
+
+    @property
+    def bits(self) -> int:
+        """Width of the counter."""
+        return index_bits(self.count)
+
+    @property
+    def last(self) -> int:
+        """Last value of the counter."""
+        return self.count - 1
+
+
+@dataclass(frozen=True)
+class Move:
+    """What happens to the read position when the loops inside ``loop`` wrap (``None``: the whole frame is read)."""
+
+    loop: Loop | None
+    words: int
+    rows: int
+    cols: int
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One of the words that are read at once: its distance from lane 0."""
+
+    index: int
+    words: int
+    row: int
+    col: int
+
+
+@dataclass(frozen=True)
+class Cases:
+    """A table with few exceptions: ``others`` for every index that is not in ``special``."""
+
+    others: int
+    special: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of(values: Sequence[int]) -> Cases:
+        """The table of *values* by index."""
+        others = Counter(values).most_common(1)[0][0]
+        return Cases(others, tuple((k, v) for k, v in enumerate(values) if v != others))
+
+
+@dataclass(frozen=True)
+class Window:
+    """Windows of ``kernel`` taps over frames of ``size`` pixels, each pixel ``folds`` words.
+
+    ``taps`` words are read at once: 1, a row of the kernel, or the whole kernel. The order of the words is
+    (window, tap, fold), or (window, fold, tap) when ``depthwise``.
+
+    Raises:
+        ModelError: when the window does not fit into the padded image.
+        FoldingError: when ``taps`` is none of the three, or a dense order could not be kept with it.
+    """
+
+    size: Pair
+    folds: int
+    kernel: Pair
+    strides: Pair
+    dilations: Pair
+    pads: tuple[Pair, Pair]
+    taps: int = 1
+    depthwise: bool = False
+
+    def __post_init__(self) -> None:
+        window_output(self.size, self.kernel, self.strides, self.dilations, self.pads)
+        if self.taps not in self.tap_choices:
+            raise FoldingError(f"{self.taps} taps at once of a kernel {list(self.kernel)}; valid: {self.tap_choices}")
+        if self.taps > 1 and self.folds > 1 and not self.depthwise:
+            raise FoldingError("several taps at once keep the order of a dense window only with whole pixels a word")
+
+    @staticmethod
+    def of(
+        size: Sequence[int],
+        folds: int,
+        kernel: Sequence[int],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        pads: Sequence[Pair],
+        taps: int = 1,
+        depthwise: bool = False,
+    ) -> Window:
+        """The windows of a one- or two-dimensional image; a one-dimensional one has height 1."""
+        return Window(
+            _pair(size, 1),
+            folds,
+            _pair(kernel, 1),
+            _pair(strides, 1),
+            _pair(dilations, 1),
+            _pair(pads, (0, 0)),
+            taps,
+            depthwise,
+        )
+
+    @property
+    def tap_choices(self) -> tuple[int, ...]:
+        """Numbers of taps that can be read at once, ascending."""
+        return tuple(sorted({1, self.kernel[1], self.kernel_taps}))
+
+    @property
+    def kernel_taps(self) -> int:
+        """Taps of one window."""
+        return self.kernel[0] * self.kernel[1]
+
+    @cached_property
+    def out(self) -> Pair:
+        """Windows per axis."""
+        rows, cols = window_output(self.size, self.kernel, self.strides, self.dilations, self.pads)
+        return rows, cols
+
+    @property
+    def in_words(self) -> int:
+        """Words of one frame."""
+        return self.size[0] * self.size[1] * self.folds
+
+    @property
+    def window_words(self) -> int:
+        """Words read per window."""
+        return self.kernel_taps // self.taps * self.folds
+
+    @property
+    def out_words(self) -> int:
+        """Words read per frame."""
+        return self.out[0] * self.out[1] * self.window_words
+
+    @property
+    def cycles(self) -> int:
+        """Cycles a frame: one word in and one word out a cycle, whichever is more."""
+        return max(self.in_words, self.out_words)
+
+    @property
+    def row_words(self) -> int:
+        """Words of one row of the image."""
+        return self.size[1] * self.folds
+
+    @property
+    def origin(self) -> int:
+        """Words from the first tap of the first window, in the padding, to the first word of the frame."""
+        return self.pads[0][0] * self.row_words + self.pads[1][0] * self.folds
+
+    # -- the order of reading ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """The loop nest, outermost first, loops of one iteration left out."""
+        (kernel_h, kernel_w), (step_h, step_w) = self.kernel, self.strides
+        (dil_h, dil_w), row, folds = self.dilations, self.row_words, self.folds
+        fold = [Loop("fold", folds, 1)]
+        taps = []
+        if self.taps < self.kernel_taps:
+            taps.append(Loop("kernel_row", kernel_h, dil_h * row, rows=dil_h))
+        if self.taps == 1:
+            taps.append(Loop("kernel_col", kernel_w, dil_w * folds, cols=dil_w))
+        nest = [
+            Loop("row", self.out[0], step_h * row, rows=step_h),
+            Loop("col", self.out[1], step_w * folds, cols=step_w),
+            *(fold + taps if self.depthwise else taps + fold),
+        ]
+        return tuple(loop for loop in nest if loop.count > 1)
+
+    @property
+    def inner(self) -> tuple[Loop, ...]:
+        """The loops inside a window."""
+        return tuple(loop for loop in self.loops if loop.name not in ("row", "col"))
+
+    @property
+    def reduction(self) -> tuple[Loop, ...]:
+        """The loops over the taps of one result, innermost in depthwise order."""
+        return tuple(loop for loop in self.inner if loop.name != "fold")
+
+    @cached_property
+    def moves(self) -> tuple[Move, ...]:
+        """Moves of the read position, innermost loop first, the end of the frame last."""
+        moves, words, rows, cols = [], 0, 0, 0
+        for loop in reversed(self.loops):
+            moves.append(Move(loop, loop.words - words, loop.rows - rows, loop.cols - cols))
+            words += loop.last * loop.words
+            rows += loop.last * loop.rows
+            cols += loop.last * loop.cols
+        moves.append(Move(None, self.in_words - words, -rows, -cols))
+        return tuple(moves)
+
+    @cached_property
+    def lanes(self) -> tuple[Lane, ...]:
+        """The words read at once, in the order of the taps."""
+        rows = self.kernel[0] if self.taps == self.kernel_taps else 1
+        cols = self.kernel[1] if self.taps > 1 else 1
+        dil_h, dil_w = self.dilations
+        grid = [(i * dil_h, j * dil_w) for i in range(rows) for j in range(cols)]
+        return tuple(Lane(k, row * self.row_words + col * self.folds, row, col) for k, (row, col) in enumerate(grid))
+
+    # -- what must be remembered ------------------------------------------------------------------------------------
+
+    @cached_property
+    def base(self) -> Int:
+        """Oldest word that a window or any later one of the frame reads, ``(rows, cols)`` of windows; never falls."""
+        first_row, first_col = self._taps(0)[:, 0], self._taps(1)[:, 0]
+        base = first_row[:, None] * self.row_words + np.clip(first_col, 0, self.size[1] - 1) * self.folds
+        base[first_row < 0] = 0  # later rows of windows may still read row 0
+        base[first_row >= self.size[0]] = self.in_words - self.folds
+        oldest: Int = base
+        return oldest
+
+    def _taps(self, axis: int) -> Int:
+        """Positions of the taps of every window along one axis, ``(windows, taps)``."""
+        first = np.arange(self.out[axis]) * self.strides[axis] - self.pads[axis][0]
+        position: Int = first[:, None] + np.arange(self.kernel[axis]) * self.dilations[axis]
+        return position
+
+    def _inside(self, axis: int) -> NDArray[np.bool_]:
+        """Which of these lie inside the image."""
+        position = self._taps(axis)
+        inside: NDArray[np.bool_] = (position >= 0) & (position < self.size[axis])
+        return inside
+
+    @cached_property
+    def _lead(self) -> Int:
+        """Per window: the most by which a tap's word, counted from 1, is ahead of the time at which it is read.
+
+        Time counts the words read since the start of the frame. Within a tap both grow alike, so its first fold is
+        enough; over the taps of a window the maximum separates into rows and columns of the kernel.
+        """
+        kernel_h, kernel_w = self.kernel
+        fold_time = 1 if self.depthwise else self.folds
+        col_time = fold_time if self.taps == 1 else 0
+        row_time = {1: kernel_w * fold_time, self.kernel_taps: 0}.get(self.taps, 1)
+        at_rows = self._taps(0) * self.row_words - np.arange(kernel_h) * row_time
+        at_cols = self._taps(1) * self.folds - np.arange(kernel_w) * col_time
+        rows = np.where(self._inside(0), at_rows, _NEVER).max(axis=1)
+        cols = np.where(self._inside(1), at_cols, _NEVER).max(axis=1)
+        start = np.arange(self.out[0] * self.out[1]).reshape(self.out) * self.window_words
+        lead = rows[:, None] + cols[None, :] + 1 - start
+        lead[0, 0] = max(lead[0, 0], 1)  # padding is read when the frame has begun
+        flat: Int = lead.ravel()
+        return flat
+
+    @property
+    def _newest(self) -> Int:
+        """Per window: the newest word that it reads; negative when it reads only padding."""
+        rows = np.where(self._inside(0), self._taps(0) * self.row_words, _NEVER).max(axis=1)
+        cols = np.where(self._inside(1), self._taps(1) * self.folds, _NEVER).max(axis=1)
+        newest: Int = (rows[:, None] + cols[None, :] + self.folds - 1).ravel()
+        return newest
+
+    @cached_property
+    def depth(self) -> int:
+        """Fewest words of the ring with which no cycle is lost, within a frame or between frames."""
+        lead, base = self._lead, self.base.ravel()
+        windows, slack = lead.size, abs(self.in_words - self.out_words)
+        if self.out_words >= self.in_words:
+            # A word is read in every cycle. When a window begins, the words written must have reached `written`, or
+            # a later word comes too late, as only one is written a cycle. The window before still holds its words.
+            ahead = np.maximum(np.maximum.accumulate(lead[::-1])[::-1], lead.max() - slack)
+            written = np.arange(windows) * self.window_words + ahead
+            after = np.append(written[1:], self.in_words + written[0])
+            return int((np.maximum(after, self._newest + 1) - base).max())
+        # A word is written in every cycle, and read as soon as it is there.
+        behind = np.maximum(np.maximum.accumulate(lead), lead.max() - slack)
+        end = np.arange(1, windows + 1) * self.window_words - 1 + behind
+        return int((end + 1 - base).max())
+
+    @property
+    def latency(self) -> int:
+        """Cycles from accepting the first word to offering the first word read: two, after the words it needs."""
+        needed = [0]
+        for lane in self.lanes:
+            row, col = lane.row - self.pads[0][0], lane.col - self.pads[1][0]
+            if 0 <= row < self.size[0] and 0 <= col < self.size[1]:
+                needed.append(lane.words - self.origin)
+        return max(needed) + 2
+
+    def resources(self, word_bits: int) -> Resources:
+        """Estimate of the ring for words of *word_bits* and of the control around it."""
+        control = 2 * (self.level_bits + self.ahead_bits) + sum(3 * loop.bits for loop in self.loops)
+        if self.padded:
+            control += 4 * (self.position_bits(0) + self.position_bits(1))
+        lanes = len(self.lanes)
+        lut = control + lanes * 3 * self.pointer_bits + (4 * lanes if self.padded else 0)
+        ff = self.level_bits + self.ahead_bits + lanes * (self.pointer_bits + word_bits) + self.pointer_bits
+        ring = memory_resources(self.depth, word_bits)
+        return Resources(lut=lut + lanes * ring.lut, ff=ff, bram18=lanes * ring.bram18)
+
+    def context(self, word_bits: int) -> dict[str, object]:
+        """What ``_window.sv.j2`` needs for words of *word_bits*."""
+        return {"window": self, "word_bits": word_bits, "ring_style": ram_style(self.depth, word_bits)}
+
+    # -- constants of the RTL ---------------------------------------------------------------------------------------
+
+    @property
+    def padded(self) -> bool:
+        """Whether any window reads padding."""
+        return not (self._inside(0).all() and self._inside(1).all())
+
+    @property
+    def waits(self) -> bool:
+        """Whether the first word read is padding, which must wait for the frame to begin."""
+        return self.origin > 0
+
+    @property
+    def pointer_bits(self) -> int:
+        """Width of an address of the ring."""
+        return index_bits(self.depth)
+
+    @property
+    def level_bits(self) -> int:
+        """Width of the signed count of words held, and of how many are freed at once."""
+        return signed_bits(-self.in_words, max(self.depth, self.in_words))
+
+    @property
+    def ahead_bits(self) -> int:
+        """Width of the signed count of words from the read position to the newest."""
+        span = sum(loop.last * loop.words for loop in self.loops) + self.lanes[-1].words
+        return signed_bits(-self.in_words - span, self.depth + self.in_words + self.origin)
+
+    def position_bits(self, axis: int) -> int:
+        """Width of a signed row (0) or column (1) of a tap."""
+        end = int(self._taps(axis).max()) + 1
+        return signed_bits(min(-self.pads[axis][0], -self._reach(axis)) - 1, max(end, self.size[axis]) + 1)
+
+    def _reach(self, axis: int) -> int:
+        return self.lanes[-1].row if axis == 0 else self.lanes[-1].col
+
+    @property
+    def row_bits(self) -> int:
+        """Width of the counter of window rows."""
+        return index_bits(self.out[0])
+
+    @cached_property
+    def freed_tables(self) -> tuple[tuple[str, int, Cases], ...]:
+        """Words freed when a window moves on: loop, width of its counter, words by its value."""
+        tables = []
+        if self.out[1] > 1:
+            rows = np.flatnonzero(self._inside(0)[:, 0])
+            steps = np.diff(self.base[rows[0]]).tolist() if rows.size else [0]
+            tables.append(("col", index_bits(self.out[1]), Cases.of(steps)))
+        if self.out[0] > 1:
+            tables.append(("row", self.row_bits, Cases.of((self.base[1:, 0] - self.base[:-1, -1]).tolist())))
+        return tuple(tables)
+
+    @property
+    def rows_outside(self) -> tuple[int, ...]:
+        """Rows of windows that start above or below the image: moving along them frees nothing."""
+        return tuple(int(k) for k in np.flatnonzero(~self._inside(0)[:, 0]))
+
+    @property
+    def frame_freed(self) -> int:
+        """Words freed by the end of the frame."""
+        return self.in_words - int(self.base[-1, -1])
