@@ -140,7 +140,7 @@ def info(
     from headrace.build.api import load
     from headrace.build.summary import print_info
 
-    print_info(load(model).info(), details=_Session.verbosity > 0)
+    print_info(load(model).info())
 
 
 @app.command()

@@ -39,7 +39,8 @@ def test_every_package_declares_its_names() -> None:
 
 
 def test_declared_names_exist() -> None:
-    missing = [n for n in public_names() if not hasattr(importlib.import_module(n.rpartition(".")[0]), n.split(".")[-1])]
+    split = [name.rpartition(".") for name in public_names()]
+    missing = [(package, name) for package, _, name in split if not hasattr(importlib.import_module(package), name)]
     assert missing == []
 
 

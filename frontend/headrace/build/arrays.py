@@ -91,7 +91,8 @@ def check_feeds(graph: Graph, feeds: Mapping[str, Array], origin: str = "feeds")
     missing = [name for name in graph.inputs if name not in feeds]
     if missing:
         raise InputError(f"{origin}: no array '{missing[0]}'; expected {expected}")
-    checked = {name: _check(name, np.asarray(feeds[name]), graph.types(name)[0], origin) for name in graph.inputs}
+    types = {name: graph.types(graph.input_node(name))[0] for name in graph.inputs}
+    checked = {name: _check(name, np.asarray(feeds[name]), types[name], origin) for name in graph.inputs}
     frames = {name: len(array) for name, array in checked.items()}
     if len(set(frames.values())) > 1:
         listing = ", ".join(f"'{n}' {k}" for n, k in frames.items())

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from headrace.errors import FoldingError, InputError, did_you_mean
+from headrace.errors import InputError, did_you_mean
+from headrace.schedule.folding_file import read_folding
 
-Folding = dict[str, dict[str, Any]]
-"""Folding values by layer name: ``{"MVAU_0": {"PE": 8, "SIMD": 49}}``, FINN's file format."""
+Folding = Mapping[str, Mapping[str, object]]
+"""Folding values by layer: ``{"MVAU_0": {"PE": 8, "SIMD": 49}}``, FINN's file format."""
 
 
 class BuildConfig(BaseModel):
@@ -45,28 +46,11 @@ class BuildConfig(BaseModel):
             InputError: for an unknown name or a value that is not acceptable.
             FoldingError: when the folding file cannot be read.
         """
-        values = folding if folding is None or isinstance(folding, dict) else read_folding(Path(folding))
+        values = read_folding(folding) if isinstance(folding, str | Path) else folding
         try:
             return cls.model_validate({**settings, "folding": values})
         except ValidationError as error:
             raise InputError(_sentence(error)) from error
-
-
-def read_folding(path: Path) -> Folding:
-    """A folding file.
-
-    Raises:
-        FoldingError: when it is missing or not a JSON object of objects.
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FoldingError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise FoldingError(f"{path}: not JSON ({error})") from error
-    if not isinstance(content, dict) or not all(isinstance(v, dict) for v in content.values()):
-        raise FoldingError(f'{path}: expected an object of layers, such as {{"MVAU_0": {{"PE": 8, "SIMD": 49}}}}')
-    return content
 
 
 def _sentence(error: ValidationError) -> str:

@@ -17,12 +17,12 @@ from headrace.build.info import ModelInfo, describe
 from headrace.build.journal import Journal
 from headrace.build.simulate import Simulation, simulate_core
 from headrace.codegen.design import Plan, generate
-from headrace.errors import InputError, UnsupportedError, did_you_mean
+from headrace.errors import InputError, did_you_mean
 from headrace.ir import Array, Graph
 from headrace.passes.hardware_design import HardwareDesign
-from headrace.passes.integer_model import IntegerModel
+from headrace.passes.partition import Partition
 from headrace.passes.to_hardware import to_hardware
-from headrace.passes.to_integer import to_integer
+from headrace.passes.to_integer import IntegerModel, to_integer
 from headrace.schedule import schedule
 
 Mode = Literal["float", "integer", "rtl"]
@@ -50,21 +50,26 @@ class Design:
 
     @cached_property
     def integer(self) -> IntegerModel:
-        """The integer graph: head on the host, core in hardware, tail on the host."""
+        """The integer graph."""
         return to_integer(self.source)
+
+    @cached_property
+    def parts(self) -> Partition:
+        """The integer graph cut into host head, hardware core and host tail.
+
+        Raises:
+            UnsupportedError: when nothing of the model can be hardware; lists every blocker.
+        """
+        return self.integer.partition()
 
     @cached_property
     def unfolded(self) -> HardwareDesign:
         """The hardware graph before folding.
 
         Raises:
-            UnsupportedError: when nothing of the model, or not all of its core, can be hardware; lists every blocker.
+            UnsupportedError: as :attr:`parts`, or when an integer operator has no layer.
         """
-        core = self.integer.core
-        if not core.inputs or not core.outputs:
-            reasons = "; ".join(self.integer.blockers) or "it computes nothing on integers"
-            raise UnsupportedError(f"no part of the model can become hardware: {reasons}", file=self.source.file)
-        return to_hardware(core)
+        return to_hardware(self.parts.core)
 
     @cached_property
     def hardware(self) -> HardwareDesign:

@@ -82,9 +82,9 @@ def _box(x: float, y: float, box: Box) -> str:
     mark = " marked" if box.marked else ""
     size = f'width="{_WIDTH}" height="{_HEIGHT}" rx="6"'
     filled = max(0.0, min(box.fill, 1.0)) * _WIDTH
-    bar = f'<rect class="fill{mark}" x="{x:g}" y="{y + _HEIGHT - 4:g}" width="{filled:.1f}" height="4"/>' if filled else ""
     return (
-        f'<rect class="box{mark}" x="{x:g}" y="{y:g}" {size}/>{bar}'
+        f'<rect class="box{mark}" x="{x:g}" y="{y:g}" {size}/>'
+        f'<rect class="fill{mark}" x="{x:g}" y="{y + _HEIGHT - 4:g}" width="{filled:.1f}" height="4"/>'
         f'<text class="title" x="{x + 10:g}" y="{y + 18:g}">{escape(_short(box.title, 30))}</text>'
         f'<text class="detail" x="{x + 10:g}" y="{y + 35:g}">{escape(_short(box.detail, 36))}</text>'
         f"<title>{escape(box.title)}: {escape(box.detail)}</title>"

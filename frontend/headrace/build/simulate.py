@@ -44,15 +44,16 @@ def simulate_core(
     """
     import headrace_sim
 
-    head = plain_arrays(design.integer.head.run(feeds))
+    head = {**feeds, **plain_arrays(design.parts.head.run({name: feeds[name] for name in design.parts.head.inputs}))}
     packed = design.hardware.pack_frames(head)
     with journal.step("simulate") as note, _as_headrace_errors():
         result = headrace_sim.simulate(folder, packed, engine=engine, **options)
         how = "cached" if result.cached else f"compiled in {result.build_seconds:.1f} s"
         note(f"{result.cycles:,} cycles, {engine} engine, simulator {how}")
     core = design.hardware.unpack_frames(result.outputs)
-    tail = design.integer.tail
-    outputs = plain_arrays(tail.run({name: core[name] if name in core else head[name] for name in tail.inputs}))
+    tail = design.parts.tail
+    known = {**head, **core}
+    outputs = plain_arrays(tail.run({name: known[name] for name in tail.inputs}))
     return Simulation({name: outputs[name] for name in design.source.outputs}, core, result)
 
 

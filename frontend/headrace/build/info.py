@@ -1,0 +1,73 @@
+"""What the analysis knows of a model, for ``headrace info``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.ir import Graph, Input, IntRange, Output
+from headrace.ir.op import Array
+from headrace.ir.scaled import Abstract, Scaled
+from headrace.passes.to_integer import IntegerModel
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """One tensor of the model: ``real = scale * q + offset`` with integers ``q`` of type ``element``.
+
+    ``scale`` and ``offset`` are texts, one value or the range of the channels' values; empty where unknown.
+    """
+
+    name: str
+    operator: str
+    shape: tuple[int, ...]
+    element: str
+    scale: str
+    offset: str
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """A model, tensor by tensor.
+
+    Attributes:
+        tensors: in the order of computation.
+        blockers: why parts of the model stay on the host.
+        disagreements: by activation, the accumulator values for which float32 and exact real arithmetic differ.
+    """
+
+    name: str
+    file: str | None
+    tensors: Sequence[TensorInfo]
+    blockers: Sequence[str]
+    disagreements: dict[str, int]
+
+
+def describe(source: Graph, integer: IntegerModel) -> ModelInfo:
+    """Collect what the analysis found."""
+    tensors = []
+    for value, known in integer.annotations.items():
+        op = source.op(value.node)
+        if not isinstance(op, Output):
+            kind = "input" if isinstance(op, Input) else type(op).__name__
+            tensors.append(_tensor(value.node, kind, known))
+    blockers = [str(blocker) for blocker in integer.blockers]
+    counts = {node: count for node, count in integer.disagreements.items() if count}
+    return ModelInfo(source.name, source.file, tensors, blockers, counts)
+
+
+def _tensor(name: str, operator: str, known: Abstract) -> TensorInfo:
+    if not isinstance(known, Scaled):
+        return TensorInfo(name, operator, known.shape, "FLOAT32", "", "")
+    element = IntRange(int(known.lo.min()), int(known.hi.max()), known.bipolar)
+    return TensorInfo(name, operator, known.shape, str(element), _span(known.scale), _span(known.bias))
+
+
+def _span(values: Array | None) -> str:
+    """One value, or the smallest and largest of several."""
+    if values is None:
+        return ""
+    low, high = float(np.min(values)), float(np.max(values))
+    return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"

@@ -1,0 +1,66 @@
+"""Tables on the terminal for what a command found out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from headrace.build.info import ModelInfo
+from headrace.build.report import layer_rows
+
+if TYPE_CHECKING:
+    from headrace.build.design import Design
+
+
+def print_design(design: Design) -> None:
+    """The layers of a built design, its rate, and where its files are."""
+    rows = layer_rows(design.hardware.graph)
+    table = _table(("layer", "kind", "folding", "input", "output"), ("cycles",))
+    for row in rows:
+        folding = " ".join(f"{key}={value}" for key, value in row.folding.items())
+        cycles = f"{row.cycles:,}" + (" *" if row.bottleneck else "  ")
+        table.add_row(row.name, row.kind, folding, row.input, row.output, cycles)
+    interval = max(row.cycles for row in rows)
+    clock = design.config.clock_mhz
+    rate = clock * 1e6 / interval
+    console = _console()
+    console.print(table)
+    console.print(f"\n{rate:,.0f} frames/s at {clock:g} MHz: one every {interval:,} cycles (* sets it)")
+    if design.folder is not None:
+        console.print(f"Report: {design.folder / 'report' / 'index.html'}", soft_wrap=True)
+
+
+def print_info(info: ModelInfo) -> None:
+    """The tensors of a model, and what blocks hardware."""
+    table = _table(("tensor", "operator", "shape", "integers", "scale", "offset"), ())
+    for tensor in info.tensors:
+        shape = "x".join(map(str, tensor.shape))
+        offset = "" if tensor.offset == "0" else tensor.offset
+        table.add_row(tensor.name, tensor.operator, shape, tensor.element, tensor.scale, offset)
+    console = _console()
+    console.print(table)
+    for node, count in info.disagreements.items():
+        console.print(f"\n'{node}': float32 and exact arithmetic differ for {count} accumulator values", soft_wrap=True)
+    if not info.blockers:
+        console.print("\nNothing blocks hardware.")
+        return
+    console.print(f"\nOn the host ({len(info.blockers)}):")
+    for blocker in info.blockers:
+        console.print(f"  {blocker}", soft_wrap=True)
+
+
+def _console() -> Console:
+    """Standard output; never narrower than a table needs when it is not a terminal."""
+    console = Console(markup=False, highlight=False)
+    return console if console.is_terminal else Console(markup=False, highlight=False, width=200)
+
+
+def _table(left: tuple[str, ...], right: tuple[str, ...]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in left:
+        table.add_column(name, overflow="fold")
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table

@@ -1,0 +1,54 @@
+"""Settings of a build are checked before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.build.config import BuildConfig
+from headrace.errors import FoldingError, HeadraceError, InputError
+
+
+def test_defaults() -> None:
+    config = BuildConfig.checked()
+    assert (config.target_fps, config.clock_mhz, config.folding) == (None, 200.0, None)
+
+
+def test_folding_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "folding.json"
+    path.write_text('{"MVAU_0": {"PE": 2}}')
+    assert BuildConfig.checked(folding=path).folding == BuildConfig.checked(folding={"MVAU_0": {"PE": 2}}).folding
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"target_fsp": 3}, "unknown setting 'target_fsp' (did you mean 'target_fps'?)"),
+        ({"target_fps": 0}, "setting 'target_fps'"),
+        ({"target_fps": -1.0}, "setting 'target_fps'"),
+        ({"target_fps": float("nan")}, "setting 'target_fps'"),
+        ({"target_fps": "fast"}, "setting 'target_fps'"),
+        ({"clock_mhz": float("inf")}, "setting 'clock_mhz'"),
+        ({"clock_mhz": 0}, "setting 'clock_mhz'"),
+        ({"verify_frames": 0}, "setting 'verify_frames'"),
+        ({"verify_frames": 1.5}, "setting 'verify_frames'"),
+        ({"folding": {"MVAU_0": 3}}, "setting 'folding.MVAU_0'"),
+    ],
+)
+def test_bad_setting(settings: dict[str, object], says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        BuildConfig.checked(**settings)  # type: ignore[arg-type]
+    assert str(caught.value).startswith(says)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_folding_file(tmp_path: Path) -> None:
+    for content in (None, "not json", "[1]", '{"MVAU_0": 3}'):
+        path = tmp_path / f"{content}.json"[:20]
+        if content is not None:
+            path.write_text(content)
+        with pytest.raises(FoldingError) as caught:
+            BuildConfig.checked(folding=path)
+        assert str(path) in str(caught.value)
+        assert isinstance(caught.value, HeadraceError)
