@@ -10,6 +10,7 @@ import networkx as nx
 
 from headrace.errors import InputError, ModelError
 from headrace.ir.op import Array, Op
+from headrace.ir.real import Real
 from headrace.ir.types import TensorType
 
 
@@ -32,13 +33,19 @@ class Input(Op):
 
 @dataclass(frozen=True, eq=False)
 class Output(Op):
-    """A graph output: hands on its one input."""
+    """A graph output: hands on its one input, as a plain array of ``dtype`` where one is given."""
+
+    dtype: str | None = None
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         return inputs
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
-        return inputs
+        (x,) = inputs
+        if self.dtype is None:
+            return (x,)
+        plain = x.value if isinstance(x, Real) else x
+        return (plain.astype(self.dtype),)
 
 
 class Graph:
@@ -53,8 +60,8 @@ class Graph:
         self.name = name
         self.file = file
         self.nx: nx.MultiDiGraph[str] = nx.MultiDiGraph()
-        self._inputs: list[str] = []
-        self._outputs: list[str] = []
+        self._inputs: dict[str, str] = {}  # public name -> node
+        self._outputs: dict[str, str] = {}
 
     # -- building -------------------------------------------------------------------------------------------
 
@@ -78,18 +85,24 @@ class Graph:
         for target, value in enumerate(inputs):
             self.nx.add_edge(value.node, node, key=target, source=value.port, target=target, type=self.type(value))
         if isinstance(op, Input):
-            self._inputs.append(node)
+            self._inputs[self._new_port(name or node, self._inputs)] = node
         if isinstance(op, Output):
-            self._outputs.append(node)
+            self._outputs[self._new_port(name or node, self._outputs)] = node
         return Value(node, 0)
 
+    @staticmethod
+    def _new_port(name: str, taken: Mapping[str, str]) -> str:
+        if name in taken:
+            raise ModelError(f"two graph inputs or two graph outputs are called '{name}'")
+        return name
+
     def input(self, name: str, type_: TensorType) -> Value:
-        """Add a graph input."""
+        """Add a graph input; its node is called *name* too, unless another node has that name."""
         return self.add(Input(type_), (), name)
 
-    def output(self, name: str, value: Value) -> Value:
-        """Declare *value* a graph output called *name*."""
-        return self.add(Output(), (value,), name)
+    def output(self, name: str, value: Value, dtype: str | None = None) -> Value:
+        """Declare *value* a graph output called *name*, handed out as *dtype* (or as it is)."""
+        return self.add(Output(dtype), (value,), name)
 
     def unique_name(self, name: str) -> str:
         """*name*, or *name* with the smallest suffix that makes it new in this graph."""
@@ -104,13 +117,21 @@ class Graph:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names of the graph inputs in declaration order."""
+        """Names of the graph inputs in declaration order; see :meth:`input_node` for their nodes."""
         return tuple(self._inputs)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the graph outputs in declaration order."""
+        """Names of the graph outputs in declaration order; see :meth:`output_node` for their nodes."""
         return tuple(self._outputs)
+
+    def input_node(self, name: str) -> str:
+        """Node of the graph input called *name*: the same, unless the model has another node of that name."""
+        return self._inputs[name]
+
+    def output_node(self, name: str) -> str:
+        """Node of the graph output called *name*."""
+        return self._outputs[name]
 
     def op(self, node: str) -> Op:
         """Operator of *node*."""
@@ -179,17 +200,18 @@ class Graph:
         missing = [name for name in self._inputs if name not in feeds]
         if missing:
             raise InputError(f"no array for graph input '{missing[0]}'; expected {sorted(self._inputs)}")
-        wanted = set(keep or ()) | set(self._outputs)
+        fed = {node: feeds[name] for name, node in self._inputs.items()}
+        kept = tuple(keep or ())
+        wanted = {*kept, *self._outputs.values()}
         pending = {node: self.nx.out_degree(node) for node in self.nx}
         values: dict[str, tuple[Array, ...]] = {}
         results: dict[str, Array] = {}
         for node in self:
-            op = self.op(node)
             sources = self.sources(node)
-            if isinstance(op, Input):
-                values[node] = (feeds[node],)
+            if node in fed:
+                values[node] = (fed[node],)
             else:
-                values[node] = op.execute(*(values[v.node][v.port] for v in sources))
+                values[node] = self.op(node).execute(*(values[v.node][v.port] for v in sources))
             if observe is not None:
                 observe(node, values[node])
             if node in wanted:
@@ -198,4 +220,5 @@ class Graph:
                 pending[v.node] -= 1
                 if pending[v.node] == 0:
                     values.pop(v.node, None)
-        return {name: results[name] for name in [*self._outputs, *(n for n in (keep or ()) if n in results)]}
+        outputs = {name: results[node] for name, node in self._outputs.items()}
+        return {**{node: results[node] for node in kept if node in results}, **outputs}

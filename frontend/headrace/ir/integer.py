@@ -236,8 +236,7 @@ class IntTopK(Op):
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        keys = -x.astype(np.int64) if self.largest else x.astype(np.int64)
-        return (np.argsort(keys, axis=-1, kind="stable")[..., : self.k],)
+        return (top_indices(x.astype(np.int64), self.k, self.largest),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,6 +357,12 @@ def sliding_windows(
     windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=axes)
     pick = (slice(None), slice(None), *(slice(None, None, s) for s in strides))
     return windows[(*pick, *(slice(None, None, d) for d in dilations))]
+
+
+def top_indices(x: Array, k: int, largest: bool) -> Int:
+    """Indices of the *k* best values along the last axis, best first, ties by lowest index."""
+    order: Int = np.argsort(-x if largest else x, axis=-1, kind="stable")
+    return order[..., :k]
 
 
 def count_thresholds(x: Array, thresholds: Int) -> Int:

@@ -1,0 +1,67 @@
+"""Standard operators without a rule of their own: the host runs them with onnx's reference implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.ingest.constants import evaluate
+from headrace.ingest.operands import Node, Operand
+from headrace.ir import TensorType, Value
+from headrace.ir.grid import Constant
+from headrace.ir.op import Array
+from headrace.ir.ops import SourceOp
+from headrace.ir.real import Real
+
+
+@dataclass(frozen=True, eq=False)
+class HostOp(SourceOp):
+    """One ONNX node, run as it is on real data; its outputs must keep the batch axis first."""
+
+    operator: str
+    node: Node
+    shapes: tuple[tuple[int, ...], ...]
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        return tuple(TensorType(shape) for shape in self.shapes)
+
+    def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
+        results = _run(self.node, [x.value for x in inputs])
+        return tuple(Real(r.astype(np.float32)) for r in results)
+
+    def __str__(self) -> str:
+        return self.operator
+
+
+def _run(node: Node, dynamic: Sequence[Array]) -> Sequence[Array]:
+    fed = iter(dynamic)
+    values = [
+        None if x is None else x.value if isinstance(x, Constant) else next(fed).astype(np.float32) for x in node.inputs
+    ]
+    return evaluate(node, values)
+
+
+def host_operator(node: Node) -> Sequence[Operand]:
+    """Keep a standard operator on the host; its output shapes are found by running it on zeros.
+
+    Raises:
+        UnsupportedError: when it cannot be run, or does not keep frames apart.
+    """
+    sources = [x for x in node.inputs if isinstance(x, Value)]
+    trials = []
+    for batch in (2, 3):
+        try:
+            trials.append(_run(node, [np.zeros((batch, *node.shape(x)), np.float32) for x in sources]))
+        except Exception as error:
+            raise node.unsupported(f"{node.proto.op_type} is not supported here: {error}") from error
+    for two, three in zip(*trials, strict=True):
+        if two.shape[:1] != (2,) or three.shape[:1] != (3,) or two.shape[1:] != three.shape[1:]:
+            raise node.unsupported(
+                f"{node.proto.op_type} does not keep frames apart: a batch of 2 gives shape {list(two.shape)}, "
+                f"one of 3 {list(three.shape)}"
+            )
+    shapes = tuple(tuple(r.shape[1:]) for r in trials[0])
+    first = node.add(HostOp(node.proto.op_type, node, shapes), *sources)
+    return [Value(first.node, port) for port in range(len(shapes))]

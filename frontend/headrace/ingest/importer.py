@@ -1,0 +1,280 @@
+"""ONNX files to source graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import onnx
+from onnx.external_data_helper import load_external_data_for_model, uses_external_data
+
+from headrace.errors import ModelError, UnsupportedError, did_you_mean
+from headrace.ingest.constants import fold
+from headrace.ingest.host import host_operator
+from headrace.ingest.operands import Node, Operand
+from headrace.ingest.rules import DOMAINS, ONNX, find_rule, operators, takes_constants
+from headrace.ir import FloatType, Graph, IntRange, TensorType
+from headrace.ir.grid import Constant
+
+_FLOATS = {onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16}
+_QUANTIZERS = {"Quant", "IntQuant", "BipolarQuant", "Trunc", "QuantizeLinear", "DequantizeLinear"}
+
+
+def load_onnx(path: str | Path) -> Graph:
+    """Read an ONNX file as a source graph.
+
+    Raises:
+        ModelError: when the file is missing, corrupt, or not a model that can be read; names file and node.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ModelError("no such file; expected an ONNX model", file=str(path))
+    try:
+        model = onnx.load(str(file), load_external_data=False)
+    except Exception as error:  # protobuf raises several unrelated types
+        raise ModelError(f"not a readable ONNX file ({_first_line(error)})", file=str(path)) from error
+    _load_external_data(model, file)
+    return from_proto(model, str(path))
+
+
+def from_proto(model: onnx.ModelProto, file: str | None = None) -> Graph:
+    """Turn an ONNX model in memory into a source graph.
+
+    Raises:
+        ModelError: see :func:`load_onnx`.
+    """
+    if not isinstance(model, onnx.ModelProto) and isinstance(getattr(model, "model", None), onnx.ModelProto):
+        model = model.model  # qonnx's ModelWrapper
+    if not isinstance(model, onnx.ModelProto):
+        raise ModelError(f"expected an onnx.ModelProto or a path, not {type(model).__name__}", file=file)
+    if not model.HasField("graph") or not model.graph.output:
+        raise ModelError("not an ONNX model: it holds no graph with outputs", file=file)
+    return _Import(model, file).run()
+
+
+def _load_external_data(model: onnx.ModelProto, file: Path) -> None:
+    """Weights in files of their own: only beside the model or below, whatever the model says."""
+    folder = file.parent.resolve()
+    tensors = [t for t in model.graph.initializer if uses_external_data(t)]
+    for tensor in tensors:
+        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
+        relative = PurePosixPath(location)
+        target = (folder / location).resolve()
+        if not location or relative.is_absolute() or not target.is_relative_to(folder):
+            raise ModelError(
+                f"external data of tensor '{tensor.name}' lies outside the model's folder ({location!r})",
+                file=str(file),
+            )
+        if not target.is_file():
+            raise ModelError(f"external data file {location!r} of tensor '{tensor.name}' is missing", file=str(file))
+    if tensors:
+        try:
+            load_external_data_for_model(model, str(folder))
+        except Exception as error:
+            raise ModelError(f"external data cannot be read ({_first_line(error)})", file=str(file)) from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__
+
+
+class _Import:
+    """One import: tensor names to operands, filled node by node."""
+
+    def __init__(self, model: onnx.ModelProto, file: str | None) -> None:
+        self.proto = model.graph
+        self.file = file
+        self.graph = Graph(model.graph.name or "model", file)
+        self.env: dict[str, Operand | None] = {"": None}
+        self.opsets = {o.domain: int(o.version) for o in model.opset_import}
+        self.batch = 1
+        self.producers = {out: n.name or n.op_type for n in self.proto.node for out in n.output if out}
+        reads = {name for n in self.proto.node for name in n.input}
+        self.readers = frozenset(reads | {o.name for o in self.proto.output})
+
+    def run(self) -> Graph:
+        """Build the graph."""
+        self._parameters()
+        self._inputs()
+        nodes = self._sorted()
+        self._check_known(nodes)
+        self._check_quantizers(nodes)
+        for proto in nodes:
+            self._node(proto)
+        for info in self.proto.output:
+            self._output(info)
+        return self.graph
+
+    def _error(self, message: str, node: onnx.NodeProto | None = None) -> ModelError:
+        where = None if node is None else f"'{node.name or node.output[0]}' ({node.op_type})"
+        return ModelError(message, node=where, file=self.file)
+
+    # -- graph ends -----------------------------------------------------------------------------------------
+
+    def _parameters(self) -> None:
+        if self.proto.sparse_initializer:
+            raise self._error("sparse initializers are not supported")
+        for tensor in self.proto.initializer:
+            try:
+                self.env[tensor.name] = Constant(np.asarray(onnx.numpy_helper.to_array(tensor)))
+            except Exception as error:
+                raise self._error(f"initializer '{tensor.name}' cannot be read ({_first_line(error)})") from error
+
+    def _inputs(self) -> None:
+        real = [info for info in self.proto.input if info.name not in self.env]
+        for info in real:
+            shape, batch = self._declared_shape(info)
+            self.batch = batch
+            self.env[info.name] = self.graph.input(info.name, TensorType(shape, self._element(info)))
+
+    def _declared_shape(self, info: onnx.ValueInfoProto) -> tuple[tuple[int, ...], int]:
+        kind = info.type.tensor_type
+        if not info.type.HasField("tensor_type") or not kind.HasField("shape") or not kind.shape.dim:
+            raise self._error(
+                f"graph input '{info.name}' needs a tensor type with a shape whose first axis is the batch"
+            )
+        dims = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
+        frame = dims[1:]
+        if any(n is None or n < 1 for n in frame):
+            raise self._error(
+                f"graph input '{info.name}' has shape {[n or '?' for n in dims]}; only the first axis (the batch) "
+                "may be symbolic"
+            )
+        return tuple(int(n) for n in frame if n is not None), dims[0] or 1
+
+    def _element(self, info: onnx.ValueInfoProto) -> FloatType | IntRange:
+        code = info.type.tensor_type.elem_type
+        if code in _FLOATS:
+            return FloatType()
+        try:
+            kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+            limits = np.iinfo(kind)
+        except (KeyError, ValueError, TypeError) as error:
+            raise self._error(f"graph input '{info.name}' is neither of a float nor of an integer type") from error
+        if kind.itemsize > 4:
+            return IntRange(-(2**31), 2**31 - 1)
+        return IntRange(int(limits.min), int(limits.max))
+
+    def _output(self, info: onnx.ValueInfoProto) -> None:
+        operand = self.env.get(info.name)
+        if operand is None:
+            raise self._error(f"graph output '{info.name}' is made by no node")
+        if isinstance(operand, Constant):
+            raise self._error(f"graph output '{info.name}' does not depend on the input")
+        code = info.type.tensor_type.elem_type
+        kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code)) if code else np.dtype(np.float32)
+        self.graph.output(info.name, operand, kind.name)
+
+    # -- nodes ----------------------------------------------------------------------------------------------
+
+    def _sorted(self) -> list[onnx.NodeProto]:
+        """Nodes in an order in which every operand comes first; files need not be sorted.
+
+        Raises:
+            ModelError: for a tensor that nothing makes, one that two nodes make, or a cycle.
+        """
+        known = set(self.env)
+        made: set[str] = set(known)
+        for node in self.proto.node:
+            for out in node.output:
+                if out and out in made:
+                    raise self._error(f"tensor '{out}' is made twice", node)
+                made.add(out)
+        waiting, order = list(self.proto.node), []
+        while waiting:
+            later = []
+            for node in waiting:
+                if all(name in known for name in node.input):
+                    order.append(node)
+                    known.update(node.output)
+                else:
+                    later.append(node)
+            if len(later) == len(waiting):
+                node = later[0]
+                name = next(n for n in node.input if n not in known)
+                why = "is made by no node" if name not in made else "depends on itself (the graph has a cycle)"
+                raise self._error(f"its input '{name}' {why}", node)
+            waiting = later
+        return order
+
+    def _check_known(self, nodes: Sequence[onnx.NodeProto]) -> None:
+        """Refuse operators and domains that are unknown before anything else is looked at; all at once."""
+        problems = []
+        for node in nodes:
+            where = f"'{node.name or node.output[0]}' ({node.op_type})"
+            if node.domain not in DOMAINS:
+                listed = ", ".join(sorted(d for d in DOMAINS if d))
+                problems.append(f"node {where}: operator domain '{node.domain}' is unknown; known: {listed}")
+                continue
+            domain = DOMAINS[node.domain]
+            if domain != ONNX and find_rule(domain, node.op_type) is None:
+                known = operators(domain)
+                hint = did_you_mean(node.op_type, known)
+                problems.append(
+                    f"node {where}: operator '{node.op_type}' of domain '{node.domain}' is unknown{hint}; known: "
+                    + ", ".join(known)
+                )
+            elif domain == ONNX and find_rule(ONNX, node.op_type) is None and not _is_standard(node.op_type):
+                hint = did_you_mean(node.op_type, operators(ONNX))
+                problems.append(f"node {where}: '{node.op_type}' is no operator of ONNX{hint}")
+        if problems:
+            raise UnsupportedError("; ".join(problems), file=self.file)
+
+    def _check_quantizers(self, nodes: Sequence[onnx.NodeProto]) -> None:
+        """Name every quantizer whose parameters are computed from the data, before other nodes can fail."""
+        fixed = {name for name, x in self.env.items() if x is None or isinstance(x, Constant)}
+        problems = []
+        names = {1: "scale", 2: "zero point", 3: "bit width", 4: "output parameter", 5: "output bit width"}
+        for node in nodes:
+            if all(name in fixed for name in node.input):
+                fixed.update(node.output)
+            elif node.op_type in _QUANTIZERS:
+                for position, name in enumerate(node.input):
+                    if position and name not in fixed:
+                        source = self.producers.get(name, name)
+                        what = names.get(position, "parameter")
+                        problems.append(
+                            f"node '{node.name or node.output[0]}' ({node.op_type}): its {what} is not constant: it is "
+                            f"computed from the data at run time by node '{source}'; only a static {what} can become "
+                            "hardware"
+                        )
+        if problems:
+            raise UnsupportedError("; ".join(problems), file=self.file)
+
+    def _node(self, proto: onnx.NodeProto) -> None:
+        domain = DOMAINS[proto.domain]
+        inputs = tuple(self.env[name] for name in proto.input)
+        opset = self.opsets.get(proto.domain, self.opsets.get("ai.onnx" if not proto.domain else "", 13))
+        name = proto.name or next((out for out in proto.output if out), proto.op_type)
+        node = Node(proto, name, inputs, self.graph, opset, self.batch, self.producers, self.readers)
+        constant = all(x is None or isinstance(x, Constant) for x in inputs)
+        results: Sequence[Operand | None]
+        rule = find_rule(domain, proto.op_type)
+        if constant and not takes_constants(domain, proto.op_type):
+            if domain != ONNX:
+                raise node.error("it only has constant inputs, which this operator does not take")
+            results = fold(node, [x for x in inputs if x is None or isinstance(x, Constant)])
+        elif proto.op_type == "Shape" and domain == ONNX:
+            x = node.value(0)
+            full = np.array([self.batch, *node.shape(x)], np.int64)
+            results = [Constant(full[node.integer("start", 0) : node.integer("end", len(full))])]
+        elif rule is not None:
+            results = rule(node)
+        else:
+            results = host_operator(node)
+        for out, result in zip(proto.output, results, strict=False):
+            if out:
+                self.env[out] = result
+
+
+def _is_standard(operator: str) -> bool:
+    try:
+        onnx.defs.get_schema(operator)
+    except onnx.defs.SchemaError:
+        return False
+    return True
+
+
+__all__ = ["from_proto", "load_onnx"]

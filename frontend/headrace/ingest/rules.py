@@ -1,0 +1,68 @@
+"""Registry of import rules: one per ONNX operator, added by the modules that hold them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from functools import cache
+
+from headrace.ingest.operands import Rule
+
+ONNX = ""
+QONNX = "qonnx.custom_op.general"
+FINN = "finn.custom_op.general"
+BREVITAS = "onnx.brevitas"
+
+DOMAINS = {
+    "": ONNX,
+    "ai.onnx": ONNX,
+    QONNX: QONNX,
+    FINN: QONNX,
+    BREVITAS: QONNX,
+    "qonnx.custom_op.channels_last": QONNX,
+}
+"""Every domain that is known, with the one that its rules are listed under."""
+
+_rules: dict[tuple[str, str], Rule] = {}
+_constant_rules: set[tuple[str, str]] = set()
+
+
+def imports(*operators: str, domain: str = ONNX, constants: bool = False) -> Callable[[Rule], Rule]:
+    """Decorator: register a rule. ``constants`` says that it also takes nodes whose operands are all constant."""
+
+    def register(rule: Rule) -> Rule:
+        for operator in operators:
+            if (domain, operator) in _rules:
+                raise RuntimeError(f"two import rules for {operator}")
+            _rules[domain, operator] = rule
+            if constants:
+                _constant_rules.add((domain, operator))
+        return rule
+
+    return register
+
+
+@cache
+def load_rules() -> None:
+    """Import every module of this package, which registers its rules."""
+    package = importlib.import_module(__package__)
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{__package__}.{module.name}")
+
+
+def find_rule(domain: str, operator: str) -> Rule | None:
+    """The rule of an operator, if any."""
+    load_rules()
+    return _rules.get((domain, operator))
+
+
+def takes_constants(domain: str, operator: str) -> bool:
+    """Whether the operator's rule folds constants itself."""
+    return (domain, operator) in _constant_rules
+
+
+def operators(domain: str) -> list[str]:
+    """Names of the operators that have a rule."""
+    load_rules()
+    return sorted(op for d, op in _rules if d == domain)

@@ -1,0 +1,123 @@
+"""Integer grids: how real tensors are read as integers times a scale.
+
+A float32 tensor is *on a grid* when every element is ``scale * q`` for integers ``q``. Scales are dyadic rationals
+(floats), so common divisors are exact; they are found on integer mantissas, never by comparing quotients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ir.op import Array
+
+Int = NDArray[np.int64]
+Double = NDArray[np.float64]
+
+WIDEST_WEIGHT = 2**24
+"""Integer weights past this are taken for unquantized floats: a float32 significand is always on *some* grid."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """``value = scale * q + bias`` with integer ``q``.
+
+    For a batch of frames, scale and bias have the rank of a frame (no batch axis) and broadcast against it.
+    """
+
+    q: Int
+    scale: Double
+    bias: Double
+
+    def map(self, move: Callable[[Array], Array]) -> Grid:
+        """Apply one data movement (a callable on batches of frames) to all three."""
+
+        def carry(a: Double) -> Double:
+            moved = move(np.broadcast_to(a, self.q.shape[1:])[None])[0]
+            return compact(moved)
+
+        return Grid(move(self.q), carry(self.scale), carry(self.bias))
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A constant operand: its value and, when it came out of a quantizer, its grid."""
+
+    value: Array
+    grid: Grid | None = None
+
+
+def compact(a: Array) -> Array:
+    """*a* with every axis along which it is constant reduced to length one."""
+    for axis, n in enumerate(a.shape):
+        if n > 1:
+            first = np.take(a, [0], axis=axis)
+            if np.array_equal(np.broadcast_to(first, a.shape), a):
+                a = first
+    return a
+
+
+def mantissas(values: Array) -> tuple[list[int], int]:
+    """Integers ``m`` and a common exponent ``e`` with ``values == m * 2**e``, exactly."""
+    fraction, exponent = np.frexp(np.asarray(values, np.float64).ravel())
+    whole = (fraction * 2.0**53).astype(np.int64)
+    exponent = exponent.astype(np.int64) - 53
+    used = exponent[whole != 0]
+    low = int(used.min()) if used.size else 0
+    return [int(m) << int(e - low) if m else 0 for m, e in zip(whole.tolist(), exponent.tolist(), strict=True)], low
+
+
+def common_grid(scales: Double, widest: int) -> tuple[float, Int] | None:
+    """The largest ``g`` with ``scales == g * n`` for integers ``n``, or None when some ``|n|`` passes *widest*.
+
+    Args:
+        scales: floats of any shape; zeros are allowed.
+        widest: largest multiplier accepted.
+    """
+    flat, low = mantissas(scales)
+    divisor = 0
+    for m in flat:
+        divisor = gcd(divisor, m)
+    if divisor == 0:
+        return 1.0, np.zeros(scales.shape, np.int64)
+    multiples = [m // divisor for m in flat]
+    if max(abs(m) for m in multiples) > widest:
+        return None
+    return float(np.ldexp(float(divisor), low)), np.array(multiples, np.int64).reshape(scales.shape)
+
+
+def find_grid(values: Array, axis: int | None) -> Grid | None:
+    """The grid that constant *values* lie on, one scale for all or, failing that, one per index of *axis*.
+
+    Returns None when they need more than 24-bit integers, which means they were never quantized.
+    """
+    whole = np.asarray(values, np.float64)
+    zero = np.zeros((1,) * whole.ndim)
+    if np.all(whole == np.rint(whole)) and np.abs(whole).max(initial=0) <= WIDEST_WEIGHT:
+        return Grid(whole.astype(np.int64), np.ones_like(zero), zero)
+    one = _unique_grid(whole)
+    if one is not None:
+        return Grid(one[1], np.full_like(zero, one[0]), zero)
+    if axis is None:
+        return None
+    parts = [_unique_grid(part) for part in np.moveaxis(whole, axis, 0)]
+    found = [part for part in parts if part is not None]
+    if len(found) != len(parts):
+        return None
+    shape = [1] * whole.ndim
+    shape[axis] = -1
+    q = np.moveaxis(np.stack([part[1] for part in found]), 0, axis)
+    return Grid(q, np.array([part[0] for part in found]).reshape(shape), zero)
+
+
+def _unique_grid(values: Double) -> tuple[float, Int] | None:
+    """:func:`common_grid` on the distinct magnitudes only: weights repeat few values."""
+    distinct, inverse = np.unique(values, return_inverse=True)
+    if distinct.size > 2**16:
+        return None
+    found = common_grid(distinct, WIDEST_WEIGHT)
+    return None if found is None else (found[0], found[1][inverse].reshape(values.shape))

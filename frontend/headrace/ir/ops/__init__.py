@@ -1,0 +1,58 @@
+"""Operators of the source graph, one family a file, each with type rule, canonical semantics and lowering."""
+
+from headrace.ir.ops.base import SourceOp
+from headrace.ir.ops.elementwise import (
+    Add,
+    BatchNorm,
+    Clip,
+    Div,
+    Elementwise,
+    Elu,
+    Function,
+    HardSigmoid,
+    Mul,
+    Power,
+    PRelu,
+    Reciprocal,
+)
+from headrace.ir.ops.host import ToReal
+from headrace.ir.ops.joins import AddTensors, Arithmetic
+from headrace.ir.ops.linear import Conv, MatMul
+from headrace.ir.ops.movement import Concat, Move
+from headrace.ir.ops.pooling import AveragePool, MaxPool
+from headrace.ir.ops.quantizers import BipolarQuant, Codes, IntQuant, MultiThreshold, Quantizer, RawCodes, Trunc
+from headrace.ir.ops.select import TopK, TopValues
+
+__all__ = [
+    "Add",
+    "AddTensors",
+    "Arithmetic",
+    "AveragePool",
+    "BatchNorm",
+    "BipolarQuant",
+    "Clip",
+    "Codes",
+    "Concat",
+    "Conv",
+    "Div",
+    "Elementwise",
+    "Elu",
+    "Function",
+    "HardSigmoid",
+    "IntQuant",
+    "MatMul",
+    "MaxPool",
+    "Move",
+    "Mul",
+    "MultiThreshold",
+    "PRelu",
+    "Power",
+    "Quantizer",
+    "RawCodes",
+    "Reciprocal",
+    "SourceOp",
+    "ToReal",
+    "TopK",
+    "TopValues",
+    "Trunc",
+]

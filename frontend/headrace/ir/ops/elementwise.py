@@ -1,0 +1,348 @@
+"""Elementwise real functions in canonical arithmetic: one correctly rounded float32 operation each.
+
+Parameters are arrays that broadcast against a frame (same rank, batch axis left out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from math import erf
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ir.grid import Grid
+from headrace.ir.op import Array
+from headrace.ir.ops.base import SourceOp
+from headrace.ir.real import Real, Single, single
+from headrace.ir.scaled import Abstract, Lowering, Scaled
+from headrace.ir.types import TensorType
+
+Double = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Elementwise(SourceOp):
+    """A function of one real tensor, element by element."""
+
+    def apply(self, x: Single) -> Single:
+        """The function in canonical float32 arithmetic."""
+        raise NotImplementedError
+
+    def exact(self, x: Double) -> Double:
+        """The same function in double precision, standing in for exact real arithmetic."""
+        raise NotImplementedError
+
+    def direction(self) -> Array | None:
+        """+1 where never falling, -1 where never rising (an array that broadcasts), None when neither is proven."""
+        return None
+
+    def linear(self) -> tuple[Double, Double] | None:
+        """``(a, b)`` when the function is ``a * x + b``."""
+        return None
+
+    def neutral(self) -> dict[str, float] | None:
+        """Values of the array parameters that make the function hand its input on unchanged, if there are any."""
+        return None
+
+    def map_parameters(self, move: Callable[[Array], Array]) -> Self:
+        """The same function after a data movement of the tensor: *move* is applied to every array parameter."""
+        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{n: move(a) for n, a in arrays.items() if isinstance(a, np.ndarray)})
+
+    def parameter_shape(self) -> tuple[int, ...]:
+        """Shape that the array parameters broadcast to; ``()`` when there are none."""
+        arrays = [getattr(self, f.name) for f in fields(self)]
+        return np.broadcast_shapes(*(a.shape for a in arrays if isinstance(a, np.ndarray)))
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        return (TensorType(np.broadcast_shapes(inputs[0].shape, self.parameter_shape())),)
+
+    def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
+        (x,) = inputs
+        value = self.apply(x.value)
+        return (Real(value, moved_grid(x.grid, self, value)),)
+
+    def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
+        """Record the step; it is run when a quantizer asks for the function of the integers."""
+        (x,) = inputs
+        if not isinstance(x, Scaled):
+            return ctx.host(self, inputs)
+        return (ctx.step(x, self),)
+
+
+def moved_grid(grid: Grid | None, op: Elementwise, value: Single) -> Grid | None:
+    """The grid of ``op(x)``: moved by a linear function, re-read from the values after a nonlinear one."""
+    if grid is None:
+        return None
+    ends = op.linear()
+    if ends is not None:
+        a, b = ends
+        q = np.broadcast_to(grid.q, value.shape)
+        return Grid(q, grid.scale * a, grid.bias * a + b)
+    if np.any(grid.bias != 0) or not np.all(grid.scale):
+        return None
+    q = np.rint(value / grid.scale)
+    on_grid = single(single(q) * single(grid.scale))
+    return Grid(q.astype(np.int64), grid.scale, grid.bias) if np.array_equal(on_grid, value) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Mul(Elementwise):
+    """``x * factor``; the factor may be given unrounded and is rounded once."""
+
+    factor: Double
+
+    def apply(self, x: Single) -> Single:
+        return x * single(self.factor)
+
+    def exact(self, x: Double) -> Double:
+        return x * self.factor
+
+    def direction(self) -> Array | None:
+        return np.where(self.factor >= 0, 1, -1)
+
+    def neutral(self) -> dict[str, float] | None:
+        return {"factor": 1.0}
+
+    def linear(self) -> tuple[Double, Double] | None:
+        return self.factor, np.zeros_like(self.factor)
+
+
+@dataclass(frozen=True, eq=False)
+class Add(Elementwise):
+    """``x + term``; the term may be given unrounded and is rounded once."""
+
+    term: Double
+
+    def apply(self, x: Single) -> Single:
+        return x + single(self.term)
+
+    def exact(self, x: Double) -> Double:
+        return x + self.term
+
+    def direction(self) -> Array | None:
+        return np.ones((), np.int64)
+
+    def neutral(self) -> dict[str, float] | None:
+        return {"term": 0.0}
+
+    def linear(self) -> tuple[Double, Double] | None:
+        return np.ones_like(self.term), self.term
+
+
+@dataclass(frozen=True, eq=False)
+class Div(Elementwise):
+    """``x / divisor``."""
+
+    divisor: Single
+
+    def apply(self, x: Single) -> Single:
+        return x / self.divisor
+
+    def exact(self, x: Double) -> Double:
+        return x / self.divisor.astype(np.float64)
+
+    def direction(self) -> Array | None:
+        return np.where(self.divisor >= 0, 1, -1)
+
+    def neutral(self) -> dict[str, float] | None:
+        return {"divisor": 1.0}
+
+    def linear(self) -> tuple[Double, Double] | None:
+        return 1.0 / self.divisor.astype(np.float64), np.zeros_like(self.divisor, np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Reciprocal(Elementwise):
+    """``numerator / x``."""
+
+    numerator: Single
+
+    def apply(self, x: Single) -> Single:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.numerator / x
+
+    def exact(self, x: Double) -> Double:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.numerator.astype(np.float64) / x
+
+
+@dataclass(frozen=True, eq=False)
+class BatchNorm(Elementwise):
+    """``fl32(fl32(x * a) + b)`` with ``a`` and ``b`` computed in float64; both are given unrounded."""
+
+    a: Double
+    b: Double
+
+    def apply(self, x: Single) -> Single:
+        y: Single = x * single(self.a) + single(self.b)
+        return y
+
+    def exact(self, x: Double) -> Double:
+        return x * self.a + self.b
+
+    def direction(self) -> Array | None:
+        return np.where(self.a >= 0, 1, -1)
+
+    def neutral(self) -> dict[str, float] | None:
+        return {"a": 1.0, "b": 0.0}
+
+    def linear(self) -> tuple[Double, Double] | None:
+        return self.a, self.b
+
+
+@dataclass(frozen=True, eq=False)
+class Clip(Elementwise):
+    """``min(max(x, lo), hi)``; Relu is ``Clip(0, inf)``, HardTanh ``Clip(-1, 1)``."""
+
+    lo: float = 0.0
+    hi: float = float("inf")
+
+    def apply(self, x: Single) -> Single:
+        return np.minimum(np.maximum(x, np.float32(self.lo)), np.float32(self.hi))
+
+    def exact(self, x: Double) -> Double:
+        return np.minimum(np.maximum(x, self.lo), self.hi)
+
+    def direction(self) -> Array | None:
+        return np.ones((), np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class PRelu(Elementwise):
+    """``x`` where positive, ``slope * x`` elsewhere; LeakyRelu with an array of one slope."""
+
+    slope: Single
+
+    def apply(self, x: Single) -> Single:
+        return np.where(x >= 0, x, x * self.slope)
+
+    def exact(self, x: Double) -> Double:
+        return np.where(x >= 0, x, x * self.slope.astype(np.float64))
+
+    def neutral(self) -> dict[str, float] | None:
+        return {"slope": 1.0}
+
+    def direction(self) -> Array | None:
+        return np.ones((), np.int64) if np.all(self.slope >= 0) else None
+
+
+def _sigmoid(x: Double) -> Double:
+    with np.errstate(over="ignore"):
+        return 1.0 / (1.0 + np.exp(-x))
+
+
+def _softplus(x: Double) -> Double:
+    return np.logaddexp(0.0, x)
+
+
+def _erf(x: Double) -> Double:
+    y: Double = np.vectorize(erf, otypes=[np.float64])(x)
+    return y
+
+
+def _gelu(x: Double) -> Double:
+    return 0.5 * x * (1.0 + _erf(x / np.sqrt(2.0)))
+
+
+_FUNCTIONS: dict[str, tuple[Callable[[Double], Double], bool]] = {
+    # name -> (function in double precision, never falling)
+    "Sigmoid": (_sigmoid, True),
+    "Tanh": (np.tanh, True),
+    "Softplus": (_softplus, True),
+    "Softsign": (lambda x: x / (1.0 + np.abs(x)), True),
+    "Exp": (np.exp, True),
+    "Erf": (_erf, True),
+    "Gelu": (_gelu, False),
+    "Atan": (np.arctan, True),
+    "Sinh": (np.sinh, True),
+    "Asinh": (np.arcsinh, True),
+    "Sqrt": (np.sqrt, True),
+    "Log": (np.log, True),
+    "Abs": (np.abs, False),
+    "Sign": (np.sign, True),
+    "Floor": (np.floor, True),
+    "Ceil": (np.ceil, True),
+    "Round": (np.rint, True),
+    "Sin": (np.sin, False),
+    "Cos": (np.cos, False),
+    "HardSwish": (lambda x: x * np.clip(x / 6.0 + 0.5, 0.0, 1.0), False),
+    "Mish": (lambda x: x * np.tanh(_softplus(x)), False),
+    "Silu": (lambda x: x * _sigmoid(x), False),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Function(Elementwise):
+    """A named function computed in double precision and rounded once to float32."""
+
+    name: str
+
+    @staticmethod
+    def names() -> tuple[str, ...]:
+        """Names that are known, as ONNX spells them."""
+        return tuple(_FUNCTIONS)
+
+    def apply(self, x: Single) -> Single:
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            return single(_FUNCTIONS[self.name][0](x.astype(np.float64)))
+
+    def exact(self, x: Double) -> Double:
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            return _FUNCTIONS[self.name][0](x)
+
+    def direction(self) -> Array | None:
+        return np.ones((), np.int64) if _FUNCTIONS[self.name][1] else None
+
+
+@dataclass(frozen=True, eq=False)
+class Elu(Elementwise):
+    """``gamma * x`` where positive, ``gamma * alpha * (exp(x) - 1)`` elsewhere; Selu with its own constants."""
+
+    alpha: float = 1.0
+    gamma: float = 1.0
+
+    def apply(self, x: Single) -> Single:
+        return single(self.exact(x.astype(np.float64)))
+
+    def exact(self, x: Double) -> Double:
+        return self.gamma * np.where(x > 0, x, self.alpha * np.expm1(np.minimum(x, 0.0)))
+
+    def direction(self) -> Array | None:
+        return np.ones((), np.int64) if self.alpha >= 0 and self.gamma >= 0 else None
+
+
+@dataclass(frozen=True, eq=False)
+class HardSigmoid(Elementwise):
+    """``clip(alpha * x + beta, 0, 1)``."""
+
+    alpha: float = 0.2
+    beta: float = 0.5
+
+    def apply(self, x: Single) -> Single:
+        y: Single = x * np.float32(self.alpha) + np.float32(self.beta)
+        return np.clip(y, np.float32(0), np.float32(1))
+
+    def exact(self, x: Double) -> Double:
+        return np.clip(x * self.alpha + self.beta, 0.0, 1.0)
+
+    def direction(self) -> Array | None:
+        return np.full((), 1 if self.alpha >= 0 else -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Power(Elementwise):
+    """``x ** exponent``, computed in double precision and rounded once."""
+
+    exponent: Single
+
+    def apply(self, x: Single) -> Single:
+        return single(self.exact(x.astype(np.float64)))
+
+    def exact(self, x: Double) -> Double:
+        with np.errstate(all="ignore"):
+            y: Double = np.power(x, self.exponent.astype(np.float64))
+        return y

@@ -1,0 +1,74 @@
+"""Selection along an axis: ArgMax, ArgMin, TopK."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.ir import integer
+from headrace.ir.op import Array
+from headrace.ir.ops.base import SourceOp
+from headrace.ir.real import Real, as_real
+from headrace.ir.scaled import Abstract, Lowering, NotExact, Scaled
+from headrace.ir.types import TensorType
+
+
+@dataclass(frozen=True, eq=False)
+class TopK(SourceOp):
+    """Indices of the ``k`` best values along the last axis, best first, ties by lowest index; ``k = 1`` is ArgMax."""
+
+    k: int = 1
+    largest: bool = True
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        return integer.IntTopK(self.k, self.largest).infer(*inputs)
+
+    def execute(self, *inputs: Array) -> tuple[Array, ...]:
+        return (integer.top_indices(as_real(inputs[0]).value, self.k, self.largest),)
+
+    def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
+        """Hardware compares integers, so the real value must be one strictly monotone function of them for all."""
+        (x,) = inputs
+        if not isinstance(x, Scaled):
+            return ctx.host(self, inputs)
+        if any(n > 1 for s in x.steps for n in s.parameter_shape()):
+            raise NotExact("it compares channels of different scale or offset")
+        falls = False
+        for step in x.steps:
+            direction = step.direction()
+            if direction is None:
+                raise NotExact("it compares values of a function that is not monotone")
+            falls ^= bool(np.all(direction < 0))
+        q = np.arange(int(x.lo.min()), int(x.hi.max()) + 1)
+        if q.size > 2**22:
+            raise NotExact("the range of the values it compares is too large to prove that float32 keeps their order")
+        real = q.astype(np.float32)
+        for step in x.steps:
+            real = step.apply(real)
+        jumps = np.diff(real.ravel())
+        if not (np.all(jumps < 0) if falls else np.all(jumps > 0)):
+            raise NotExact("float32 makes some of the values it compares equal; it cannot be decided on the integers")
+        op = integer.IntTopK(self.k, self.largest ^ falls)
+        value = ctx.emit(op, x.value)
+        shape = op.infer(TensorType(x.shape))[0].shape
+        bound = np.zeros((1,) * len(shape), np.int64)
+        one = np.ones((1,) * len(shape))
+        return (Scaled(value, shape, bound, bound + x.shape[-1] - 1, one, np.zeros_like(one)),)
+
+
+@dataclass(frozen=True, eq=False)
+class TopValues(SourceOp):
+    """The ``k`` best values along the last axis, best first: kept on the host."""
+
+    k: int
+    largest: bool = True
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        (x,) = inputs
+        return (TensorType((*x.shape[:-1], self.k)),)
+
+    def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
+        (x,) = inputs
+        index = integer.top_indices(x.value, self.k, self.largest)
+        return (Real(np.take_along_axis(x.value, index, axis=-1)),)

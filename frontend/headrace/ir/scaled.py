@@ -1,0 +1,125 @@
+"""What the scaled-integer analysis knows of a tensor, and what an operator may ask of it.
+
+Source: the idea of scaled-integer range analysis (SIRA, 2025), made exact: instead of real-valued scale and bias
+alone, the elementwise float32 operations are recorded and run on the integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ir.graph import Value
+from headrace.ir.grid import compact
+from headrace.ir.op import Array, Op
+from headrace.ir.types import IntRange, Shape
+
+if TYPE_CHECKING:
+    from headrace.ir.ops.elementwise import Elementwise
+    from headrace.ir.ops.quantizers import Quantizer
+
+Int = NDArray[np.int64]
+Double = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """An integer tensor of the integer graph and how to read it as real numbers.
+
+    The real value is ``steps[n](... steps[0](fl32(q)))``. While all steps are linear it is also, in exact
+    arithmetic, ``scale * q + bias``; otherwise ``scale`` and ``bias`` are None.
+
+    Attributes:
+        value: the integer tensor.
+        shape: its frame shape.
+        lo, hi: reachable bounds, arrays of the frame's rank that broadcast against it.
+        scale, bias: doubles that broadcast against the frame, or None.
+        steps: the recorded elementwise operations, in order.
+        bipolar: whether only -1 and +1 occur.
+    """
+
+    value: Value
+    shape: Shape
+    lo: Int
+    hi: Int
+    scale: Double | None
+    bias: Double | None
+    steps: tuple[Elementwise, ...] = ()
+    bipolar: bool = False
+
+    @property
+    def affine(self) -> tuple[Double, Double]:
+        """Scale and bias of a tensor that :meth:`Lowering.on_grid` has returned."""
+        assert self.scale is not None
+        assert self.bias is not None
+        return self.scale, self.bias
+
+    def map(self, move: Callable[[Array], Array], value: Value, shape: Shape) -> Scaled:
+        """This tensor after a data movement *move* (a callable on frames with a leading axis of one)."""
+
+        def carry(a: Array) -> Array:
+            if a.ndim == 0 or all(n == 1 for n in a.shape):
+                return a.reshape((1,) * len(shape))
+            return compact(move(np.broadcast_to(a, self.shape)[None])[0])
+
+        return Scaled(
+            value,
+            shape,
+            carry(self.lo),
+            carry(self.hi),
+            None if self.scale is None else carry(self.scale),
+            None if self.bias is None else carry(self.bias),
+            tuple(step.map_parameters(carry) for step in self.steps),
+            self.bipolar,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Floating:
+    """A real tensor that only the host can compute; ``cause`` is the node (and why) that made it so, if any."""
+
+    value: Value
+    shape: Shape
+    cause: str | None = None
+
+
+Abstract = Scaled | Floating
+
+
+class NotExact(Exception):
+    """An operator has no exact integer form on these operands; the message says why and what would help."""
+
+
+class Lowering(Protocol):
+    """What an operator may use to lower itself into the integer graph."""
+
+    def emit(self, op: Op, *inputs: Value) -> Value:
+        """Add an integer operator, named after the node being lowered."""
+
+    def host(self, op: Op, inputs: Sequence[Abstract], why: str | None = None) -> tuple[Abstract, ...]:
+        """Leave *op* to the host; *why* is the reason when the operands were integers."""
+
+    def step(self, x: Scaled, op: Elementwise) -> Scaled:
+        """Record an elementwise operation."""
+
+    def on_grid(self, x: Scaled) -> Scaled:
+        """*x* in a form whose ``scale`` and ``bias`` are known, tabulating nonlinear steps if that is exact.
+
+        Raises:
+            NotExact: when the values between two linear operators are on no integer grid.
+        """
+
+    def enter(self, x: Floating, quantizer: Quantizer) -> Scaled:
+        """The integers that *quantizer* makes of real data: where the host hands over to hardware."""
+
+    def quantize(self, x: Scaled, quantizer: Quantizer) -> Scaled:
+        """The integers that *quantizer* makes of *x*, as an exact function of its integers."""
+
+
+def range_of(lo: Int, hi: Int, bipolar: bool = False) -> IntRange:
+    """The integer type that holds all channels."""
+    return IntRange(int(lo.min()), int(hi.max()), bipolar)
