@@ -1,0 +1,153 @@
+"""From the integer graph to a graph of hardware layers.
+
+Data movement costs nothing here: reshapes and transposes only change the layout that is kept for every tensor, and the
+operator that reads it takes the stream as it comes (:mod:`headrace.passes.physical`). What remains is lowered, operator
+by operator, by the rules that the layers register; layers come out folded as little as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import networkx as nx
+
+from headrace.errors import ModelError, UnsupportedError
+from headrace.ir import Graph, Input, Op, Output, Shape, Value
+from headrace.ir.integer import Reshape, Transpose
+from headrace.layers.base import Layer, StreamType, lower
+from headrace.passes.forks import duplicate_forks, fresh_name
+from headrace.passes.hardware_design import HardwareDesign, Place, Port
+from headrace.passes.layout import Layout
+from headrace.passes.physical import place, wanted_axes
+
+
+def to_hardware(core: Graph) -> HardwareDesign:
+    """The layers that compute *core*, an integer graph of :mod:`headrace.ir.integer`.
+
+    Every value has one reader afterwards: forks have become layers of their own. What no output needs is left out.
+
+    Raises:
+        UnsupportedError: for an operator without a layer, or one that cannot read its stream in the order in which it
+            arrives; names the node.
+    """
+    return _Lowering(core).design()
+
+
+class _Lowering:
+    """The state of one run: the hardware graph as far as it is built."""
+
+    def __init__(self, core: Graph) -> None:
+        self.core = core
+        self.graph = Graph(core.name, core.file)
+        self.places: dict[Value, Place] = {}
+        self.inputs: list[Port] = []
+        self.outputs: list[Port] = []
+
+    def design(self) -> HardwareDesign:
+        alive = {*self.core.outputs, *(a for name in self.core.outputs for a in nx.ancestors(self.core.nx, name))}
+        for node in self.core:
+            op = self.core.op(node)
+            if node not in alive:
+                continue
+            if isinstance(op, Input):
+                self._input(node)
+            elif isinstance(op, Output):
+                self._output(node)
+            else:
+                self._operator(node, op)
+        self._check_outputs()
+        order = {name: k for k, name in enumerate((*self.core.inputs, *self.core.outputs))}
+        inputs = tuple(sorted(self.inputs, key=lambda p: order[p.name]))
+        outputs = tuple(sorted(self.outputs, key=lambda p: order[p.name]))
+        places = {value.node: where for value, where in self.places.items() if value.port == 0}
+        return HardwareDesign(duplicate_forks(self.graph), inputs, outputs, places)
+
+    def _input(self, node: str) -> None:
+        value = Value(node)
+        type_ = self.core.type(value)
+        layout = Layout.by_axes(type_.shape, _input_axes(self.core, value))
+        if len(layout.frame) > 3:
+            layout = layout.reframed((layout.size // layout.frame[-1], layout.frame[-1]))
+        stream = StreamType(layout.frame, type_.int_range)
+        where = self.graph.input(node, stream.tensor)
+        self.places[value] = Place(where, layout)
+        self.inputs.append(Port(node, where.node, layout, type_.int_range))
+
+    def _output(self, node: str) -> None:
+        (source,) = self.core.sources(node)
+        where = self.places[source]
+        value = self.graph.output(node, where.value)
+        self.places[Value(node)] = Place(value, where.layout)
+        self.outputs.append(Port(node, value.node, where.layout, self.core.type(source).int_range))
+
+    def _operator(self, node: str, op: Op) -> None:
+        places = [self.places[value] for value in self.core.sources(node)]
+        types = self.core.types(node)
+        where = f"'{node}' ({type(op).__name__})"
+        try:
+            placed = place(op, [p.layout for p in places], types[0].shape)
+            if placed.op is None:
+                self.places[Value(node)] = Place(places[0].value, placed.layout)
+                return
+            ranges = [self.core.type(value).int_range for value in self.core.sources(node)]
+            streams = [StreamType(f, r) for f, r in zip(placed.frames, ranges, strict=True)]
+            chain = lower(placed.op, streams, where)
+        except ModelError as error:
+            if error.node is not None:
+                raise
+            raise type(error)(error.message, node=where, file=self.core.file) from error
+        values = [self._framed(p.value, stream.shape) for p, stream in zip(places, streams, strict=True)]
+        value = self._append(chain, values, node)
+        self.places[Value(node)] = Place(value, placed.layout.reframed(chain[-1].outputs[0].shape))
+
+    def _append(self, chain: Sequence[Layer], values: list[Value], node: str) -> Value:
+        """Add *chain*, the last layer under the name *node*, the others under that name and their kind."""
+        for k, layer in enumerate(chain):
+            last = k == len(chain) - 1
+            name = node if last else self._derived(f"{node}_{layer.kind.lower()}")
+            for value, stream in zip(values, layer.inputs, strict=True):
+                if self.graph.type(value) != stream.tensor:
+                    raise RuntimeError(f"{layer.kind} of '{node}' reads {stream.tensor}, gets {self.graph.type(value)}")
+            values = [self.graph.add(layer, values, name)]
+        return values[0]
+
+    def _framed(self, value: Value, frame: Shape) -> Value:
+        """*value* seen in frames of shape *frame*."""
+        if self.graph.type(value).shape == frame:
+            return value
+        return self.graph.add(Reshape(frame), (value,), self._derived(f"{value.node}_frame"))
+
+    def _derived(self, name: str) -> str:
+        """*name*, numbered until no node of either graph has it: layers keep the names of their nodes."""
+        return fresh_name(name, self.graph, self.core)
+
+    def _check_outputs(self) -> None:
+        if not self.inputs or not self.outputs:
+            what = "input" if not self.inputs else "output"
+            raise UnsupportedError(f"graph '{self.core.name}' has no {what} that hardware could stream")
+
+
+def _input_axes(core: Graph, value: Value) -> tuple[int, ...]:
+    """The order in which a graph input should arrive: as its first reader with a preference wants it.
+
+    Readers without one (element by element) hand the question on to theirs.
+    """
+    rank = len(core.type(value).shape)
+    queue: list[tuple[Value, tuple[int, ...]]] = [(value, tuple(range(rank)))]
+    seen: set[Value] = set()
+    while queue:
+        current, names = queue.pop(0)  # names[k]: which axis of the input is axis k of the current tensor
+        if current in seen:
+            continue
+        seen.add(current)
+        for reader, _ in core.consumers(current):
+            op = core.op(reader)
+            wanted = wanted_axes(op, len(names))
+            if wanted is not None:
+                return tuple(names[a] for a in wanted)
+            result = Value(reader)
+            if isinstance(op, Transpose):
+                queue.append((result, tuple(names[p] for p in op.perm)))
+            elif len(core.type(result).shape) == len(names):
+                queue.append((result, names))
+    return tuple(range(rank))

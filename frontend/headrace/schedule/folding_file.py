@@ -1,0 +1,254 @@
+"""Folding files: JSON in the form that FINN uses, read and written.
+
+    {"Defaults": {"PE": [4, ["Thresholding"]]},
+     "MVAU_0": {"PE": 16, "SIMD": 49, "layer": "fc1"},
+     "Thresholding_rtl_0": {"PE": 16},
+     "fc2": {"PE": 8, "SIMD": 8}}
+
+A key is the name of a layer, or a kind and a number that counts the layers of that kind in topological order; FINN's
+names for kinds, and its ``_hls`` and ``_rtl``, are understood. ``layer``, which written files have, guards against a
+number that has come to mean another layer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from headrace.errors import FoldingError, did_you_mean
+from headrace.ir import Graph
+from headrace.layers.base import Layer
+from headrace.schedule.streams import layers, links, rebuild
+
+FINN_KINDS = {
+    "MatrixVectorActivation": "MVAU",
+    "StreamingFCLayer": "MVAU",
+    "VectorVectorActivation": "VVAU",
+    "ConvolutionInputGenerator": "SWG",
+    "StreamingMaxPool": "MaxPool",
+    "AddStreams": "AddStreams",
+    "ElementwiseAdd": "AddStreams",
+    "StreamingConcat": "Concat",
+    "StreamingSplit": "Split",
+    "StreamingDataWidthConverter": "DWC",
+    "StreamingFIFO": "FIFO",
+    "UpsampleNearestNeighbour": "Upsample",
+}
+"""FINN's names of layers, and the kind that each is here."""
+
+FINN_ONLY = (
+    "mem_mode", "resType", "runtime_writeable_weights", "pumpedMemory", "preferred_impl_style", "impl_style",
+    "parallel_window", "inFIFODepths", "outFIFODepths", "mlo_max_iter", "depth_trigger_uram", "depth_trigger_bram",
+    "cpp_interface", "hls_style", "use_ocm", "slr", "partition_id", "device_id", "noActivation", "M", "depth",
+)  # fmt: skip
+"""FINN's settings that have no meaning here and change no result: accepted, with a note."""
+
+_KEY = re.compile(r"(?P<kind>[A-Za-z]\w*?)(?:_hls|_rtl|_Batch|_batch)?_(?P<index>\d+)")
+_DEFAULTS = "Defaults"
+_GUARD = "layer"
+
+Settings = Mapping[str, object]
+
+
+@dataclass(frozen=True, eq=False)
+class Applied:
+    """A folded graph, and what in the file had no effect (one sentence each)."""
+
+    graph: Graph
+    notes: tuple[str, ...]
+
+
+def read_folding(path: str | Path) -> dict[str, Settings]:
+    """The content of a folding file.
+
+    Raises:
+        FoldingError: when the file is missing, is not JSON, or is not an object of objects.
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FoldingError(f"cannot read the folding file {path} ({error.strerror})") from error
+    except ValueError as error:
+        raise FoldingError(f"the folding file {path} is not JSON ({error})") from error
+    if not isinstance(data, dict) or not all(isinstance(v, dict) for v in data.values()):
+        raise FoldingError(f'the folding file {path} must hold an object like {{"MVAU_0": {{"PE": 2, "SIMD": 4}}}}')
+    return data
+
+
+def write_folding(graph: Graph) -> dict[str, Settings]:
+    """The folding of *graph* in the form that :func:`apply_folding` reads."""
+    result: dict[str, Settings] = {_DEFAULTS: {}}
+    for key, node in _numbered(graph).items():
+        folding = layers(graph)[node].folding
+        if folding:
+            result[key] = {**folding, _GUARD: node}
+    return result
+
+
+def folding_json(graph: Graph) -> str:
+    """The text of ``folding.json`` for *graph*."""
+    return json.dumps(write_folding(graph), indent=2) + "\n"
+
+
+def apply_folding(graph: Graph, settings: Mapping[str, Settings], finn_compatible: bool = False) -> Applied:
+    """*graph* folded as *settings* say.
+
+    A layer that is not mentioned follows its neighbour where it can: one that folds only over ``PE`` takes words as
+    wide as it is sent, one that folds only over ``SIMD`` gives words as wide as its reader takes.
+
+    Args:
+        graph: layers without width converters and FIFOs.
+        settings: as :func:`read_folding` returns them.
+        finn_compatible: whether keys and settings that fit nothing are noted instead of refused.
+
+    Raises:
+        FoldingError: names the layer, the value, the key, and what would be accepted.
+    """
+    notes: list[str] = []
+    numbered = _numbered(graph)
+    found = layers(graph)
+    chosen: dict[str, tuple[str, Settings]] = {}
+    for key, values in settings.items():
+        if key == _DEFAULTS:
+            continue
+        node = _find(key, numbered, found)
+        if node is None:
+            known = [*numbered, *found]
+            text = f"folding.json, key \"{key}\": there is no such layer{did_you_mean(key, known)}; layers: "
+            _refuse(text + _listing(numbered, found), finn_compatible, notes)
+        elif node in chosen:
+            raise FoldingError(f"folding.json, keys \"{chosen[node][0]}\" and \"{key}\" both fold layer '{node}'")
+        else:
+            chosen[node] = (key, values)
+    folded: dict[str, Layer] = {}
+    explicit: set[str] = set()
+    keys = {node: key for key, node in numbered.items()}
+    for node, layer in found.items():
+        defaults = _defaults(settings.get(_DEFAULTS, {}), layer)
+        key, values = chosen.get(node, (keys[node], {}))
+        if defaults or values:
+            explicit.add(node)
+        folded[node] = _fold(node, layer, {**defaults, **values}, key, finn_compatible, notes)
+    _follow(graph, folded, explicit)
+    return Applied(rebuild(graph, folded), tuple(notes))
+
+
+def _numbered(graph: Graph) -> dict[str, str]:
+    """Layer name by ``kind_number``, in topological order."""
+    counts: dict[str, int] = {}
+    result = {}
+    for node, layer in layers(graph).items():
+        index = counts.get(layer.kind, 0)
+        counts[layer.kind] = index + 1
+        result[f"{layer.kind}_{index}"] = node
+    return result
+
+
+def _find(key: str, numbered: Mapping[str, str], found: Mapping[str, Layer]) -> str | None:
+    if key in found:
+        return key
+    match = _KEY.fullmatch(key)
+    if match is None:
+        return None
+    kind = FINN_KINDS.get(match["kind"], match["kind"])
+    return numbered.get(f"{kind}_{int(match['index'])}")
+
+
+def _listing(numbered: Mapping[str, str], found: Mapping[str, Layer]) -> str:
+    foldable = [f"{key} ('{node}')" for key, node in numbered.items() if found[node].folding_choices]
+    return ", ".join(foldable) or "none can be folded"
+
+
+def _refuse(message: str, tolerant: bool, notes: list[str]) -> None:
+    if not tolerant:
+        raise FoldingError(message)
+    notes.append(message)
+
+
+def _defaults(defaults: Settings, layer: Layer) -> dict[str, object]:
+    """What the section ``Defaults`` says for *layer*: a value, or ``[value, [kinds]]`` as in FINN."""
+    result = {}
+    for name, entry in defaults.items():
+        value: object = entry
+        kinds: object = ["all"]
+        if isinstance(entry, list):
+            if len(entry) != 2 or not isinstance(entry[1], list):
+                raise FoldingError(f'folding.json, "Defaults": {name} must be a value or [value, [kinds]], not {entry}')
+            value, kinds = entry
+        assert isinstance(kinds, list)
+        plain = {re.sub(r"_(hls|rtl)$", "", str(kind)) for kind in kinds}
+        meant = "all" in plain or layer.kind in {FINN_KINDS.get(kind, kind) for kind in plain}
+        if meant and (name in layer.folding_choices or name.lower() in _options(layer)):
+            result[name] = value
+    return result
+
+
+def _options(layer: Layer) -> set[str]:
+    """Fields of *layer* that choose an implementation by a word, such as ``ram_style``."""
+    return {f.name for f in fields(layer) if str(f.type).strip("'\"") == "str" or "Literal" in str(f.type)}
+
+
+def _fold(node: str, layer: Layer, values: Settings, key: str, tolerant: bool, notes: list[str]) -> Layer:
+    where = f"layer '{node}' ({layer.kind})"
+    hint = f'Set in folding.json, key "{key}".'
+    folding: dict[str, int] = {}
+    for name, value in values.items():
+        if name == _GUARD:
+            if value != node:
+                raise FoldingError(f"folding.json, key \"{key}\" was written for layer '{value}' but is now '{node}'")
+        elif name in layer.folding_choices:
+            folding[name] = _legal(value, name, layer, where, hint)
+        elif name.lower() in _options(layer):
+            layer = _with_option(layer, name, value, where, hint)
+        elif name in FINN_ONLY or name == "ram_style" or (name in ("PE", "SIMD") and value == 1):
+            notes.append(f"{where}: {name} has no effect. {hint}")
+        else:
+            known = [*layer.folding_choices, *sorted(_options(layer))]
+            text = f"{where}: unknown setting '{name}'{did_you_mean(name, known)}; known: {', '.join(known) or 'none'}"
+            _refuse(f"{text}. {hint}", tolerant, notes)
+    return layer.with_folding(**folding) if folding else layer
+
+
+def _legal(value: object, name: str, layer: Layer, where: str, hint: str) -> int:
+    choices = layer.folding_choices[name]
+    if isinstance(value, bool) or not isinstance(value, int) or value not in choices:
+        valid = ", ".join(map(str, choices))
+        whole = choices[-1]
+        text = f"{name}={value!r} does not divide {_whole(layer, name, whole)}; valid: {valid}"
+        raise FoldingError(f"{where}: {text}. {hint}")
+    return value
+
+
+def _whole(layer: Layer, name: str, whole: int) -> str:
+    """What *name* must divide, with its usual name."""
+    usual = {"PE": "mh", "SIMD": "mw"}.get(name)
+    return f"{usual.upper()}={whole}" if usual and getattr(layer, usual, None) == whole else str(whole)
+
+
+def _with_option(layer: Layer, name: str, value: object, where: str, hint: str) -> Layer:
+    try:
+        return replace(layer, **{name.lower(): value})  # type: ignore[arg-type]
+    except (ValueError, TypeError) as error:
+        raise FoldingError(f"{where}: {name}={value!r} is not accepted: {error}. {hint}") from error
+
+
+def _follow(graph: Graph, folded: dict[str, Layer], explicit: set[str]) -> None:
+    """Fold the layers that nobody folded after their neighbours."""
+    edges = [e for e in links(graph) if e.source.node in folded and e.target.node in folded]
+    for edge in edges:  # in topological order: widths run on from layer to layer
+        node = edge.target.node
+        if node not in explicit and set(folded[node].folding_choices) == {"PE"}:
+            _match(folded, node, "PE", folded[edge.source.node].outputs[edge.source.port].elements)
+    for edge in reversed(edges):
+        node = edge.source.node
+        if node not in explicit and set(folded[node].folding_choices) == {"SIMD"}:
+            _match(folded, node, "SIMD", folded[edge.target.node].inputs[edge.target.port].elements)
+
+
+def _match(folded: dict[str, Layer], node: str, name: str, elements: int) -> None:
+    if elements in folded[node].folding_choices[name]:
+        folded[node] = folded[node].with_folding(**{name: elements})
+

@@ -1,0 +1,36 @@
+"""Width converters: between two layers whose words hold different numbers of elements."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from headrace.ir import Graph, IntRange
+from headrace.layers.base import Layer, StreamType
+from headrace.layers.width_converter import StreamingDataWidthConverter
+from headrace.schedule.cost import cost
+from headrace.schedule.inserting import insert_layers
+from headrace.schedule.streams import Link, source_stream, target_stream
+
+
+def insert_width_converters(graph: Graph) -> Graph:
+    """*graph* with a width converter on every link whose ends differ in elements a word."""
+
+    def wanted(link: Link) -> tuple[Layer, ...]:
+        written, read = source_stream(graph, link), target_stream(graph, link)
+        if written is None or read is None or written.elements == read.elements:
+            return ()
+        shape = written.shape
+        if shape[-1] % read.elements:  # words run over the ends of the last axis: the frame as one vector
+            shape = (written.frame_elements,)
+        return (StreamingDataWidthConverter(StreamType(shape, written.range, written.elements), read.elements),)
+
+    return insert_layers(graph, wanted)
+
+
+@lru_cache(maxsize=4096)
+def converter_cost(values: IntRange, frame_elements: int, written: int, read: int) -> float:
+    """Cost of what is needed between words of *written* and of *read* elements."""
+    if written == read:
+        return 0.0
+    stream = StreamType((frame_elements,), values, written)
+    return cost(StreamingDataWidthConverter(stream, read).resources())
