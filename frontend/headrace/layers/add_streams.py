@@ -1,0 +1,106 @@
+"""AddStreams: the join of two branches, ``a * x0 + b * x1`` with constant integer factors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from headrace.errors import FoldingError
+from headrace.ir import Array, IntRange
+from headrace.ir.integer import IntAdd
+from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+
+
+@dataclass(frozen=True, eq=False)
+class AddStreams(Layer):
+    """Elementwise ``factors[0] * x0 + factors[1] * x1`` of two streams of equal shape; ``pe`` elements a cycle.
+
+    Sums are exact in the width of the result: it holds the final value, and arithmetic modulo a power of two does not
+    depend on what the products were.
+
+    Args:
+        streams: the two inputs; their ``elements`` are replaced by ``pe``.
+        factors: one constant per input.
+
+    Raises:
+        ValueError: when the shapes differ.
+        FoldingError: when ``pe`` does not divide the channels.
+    """
+
+    kind: ClassVar[str] = "AddStreams"
+
+    streams: tuple[StreamType, StreamType]
+    factors: tuple[int, int] = (1, 1)
+    pe: int = 1
+
+    def __post_init__(self) -> None:
+        if self.streams[0].shape != self.streams[1].shape:
+            raise ValueError(f"cannot add streams of {self.streams[0].shape} and {self.streams[1].shape}")
+        if self.pe not in self.folding_choices["PE"]:
+            valid = ", ".join(map(str, self.folding_choices["PE"]))
+            raise FoldingError(f"AddStreams: PE={self.pe} does not divide {self.streams[0].shape[-1]}; valid: {valid}")
+
+    @property
+    def inputs(self) -> tuple[StreamType, ...]:
+        return tuple(replace(stream, elements=self.pe) for stream in self.streams)
+
+    @property
+    def output(self) -> IntRange:
+        """Range of the sums."""
+        x, y = (
+            sorted((factor * stream.range.lo, factor * stream.range.hi))
+            for factor, stream in zip(self.factors, self.streams, strict=True)
+        )
+        return IntRange(x[0] + y[0], x[1] + y[1])
+
+    @property
+    def outputs(self) -> tuple[StreamType, ...]:
+        return (StreamType(self.streams[0].shape, self.output, self.pe),)
+
+    @property
+    def cycles(self) -> int:
+        return self.outputs[0].words
+
+    @property
+    def latency(self) -> int:
+        return 1
+
+    @property
+    def folding(self) -> dict[str, int]:
+        return {"PE": self.pe}
+
+    @property
+    def folding_choices(self) -> dict[str, tuple[int, ...]]:
+        return {"PE": divisors(self.streams[0].shape[-1])}
+
+    def execute(self, *inputs: Array) -> tuple[Array, ...]:
+        x, y = inputs
+        return (self.factors[0] * x.astype(np.int64) + self.factors[1] * y.astype(np.int64),)
+
+    def resources(self) -> Resources:
+        """One carry chain a sum, and one for every further bit set in a factor."""
+        chains = 1 + sum(max(abs(factor).bit_count() - 1, 0) for factor in self.factors)
+        word = self.outputs[0].word_bits
+        return Resources(lut=chains * word + 4, ff=word + 1)
+
+    def rtl(self) -> RtlModule:
+        context = {
+            "inputs": self.inputs,
+            "used_bits": [min(stream.bits, self.output.bits) for stream in self.inputs],
+            "factors": self.factors,
+            "output": self.output,
+            "pe": self.pe,
+            "out_bits": self.outputs[0].word_bits,
+            "cycles": self.cycles,
+            "channels": self.streams[0].shape[-1],
+        }
+        return RtlModule("add_streams.sv.j2", context)
+
+
+@lowers(IntAdd)
+def lower_add(op: IntAdd, left: StreamType, right: StreamType) -> Sequence[Layer]:
+    """The sum of two integers is one AddStreams."""
+    return (AddStreams((left, right), op.factors),)
