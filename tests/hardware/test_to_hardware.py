@@ -4,16 +4,17 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from .cores import BIPOLAR, INT4, UINT2, Core, mlp, random_frames
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from .reference_layers import reference_lower
 
 from headrace.errors import InputError, UnsupportedError
 from headrace.ir import Graph, IntRange, Value
 from headrace.ir.integer import Concat, IntAdd, IntMaxPool, IntSumPool, IntTopK, Reshape, Slice, Transpose
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.passes.to_hardware import to_hardware
+
+from .cores import BIPOLAR, INT4, UINT2, Core, mlp, random_frames
+from .reference_layers import reference_lower
 
 
 @pytest.fixture(autouse=True)
@@ -147,7 +148,7 @@ def test_groups_that_travel_mixed_are_refused() -> None:
     x = core.graph.add(Transpose((1, 0, 2, 3)), (core.graph.add(Reshape((2, 2, 3, 3)), (x,)),))
     x = core.graph.add(Reshape((4, 3, 3)), (x,))
     core.output(core.conv(x, 4, (1, 1), "mixed", groups=2))
-    with pytest.raises(UnsupportedError, match="'mixed' \\(IntConv\\).*channel shuffle"):
+    with pytest.raises(UnsupportedError, match=r"'mixed' \(IntConv\).*channel shuffle"):
         to_hardware(core.graph)
 
 
@@ -193,7 +194,7 @@ def test_operands_in_different_orders_are_refused() -> None:
     x = core.conv(core.input((4, 3, 3)), 4, (1, 1))
     y = core.graph.add(Transpose((0, 2, 1)), (x,))
     core.graph.output("y", core.graph.add(IntAdd(), (x, y), "join"))
-    with pytest.raises(UnsupportedError, match="'join' \\(IntAdd\\).*different orders"):
+    with pytest.raises(UnsupportedError, match=r"'join' \(IntAdd\).*different orders"):
         to_hardware(core.graph)
 
 
@@ -202,7 +203,7 @@ def test_convolution_of_a_turned_image_is_refused() -> None:
     x = core.conv(core.input((4, 3, 5)), 4, (1, 1))
     x = core.graph.add(Transpose((0, 2, 1)), (x,))
     core.output(core.conv(x, 2, (2, 2), "turned"))
-    with pytest.raises(UnsupportedError, match="'turned' \\(IntConv\\).*pixel by pixel"):
+    with pytest.raises(UnsupportedError, match=r"'turned' \(IntConv\).*pixel by pixel"):
         to_hardware(core.graph)
 
 
@@ -211,7 +212,7 @@ def test_products_of_interleaved_vectors_are_refused() -> None:
     x = core.matmul(core.input((4, 3)), 5)
     x = core.graph.add(Transpose((1, 0)), (x,))
     core.output(core.matmul(x, 2, "across"))
-    with pytest.raises(UnsupportedError, match="'across' \\(IntMatMul\\).*interleaved"):
+    with pytest.raises(UnsupportedError, match=r"'across' \(IntMatMul\).*interleaved"):
         to_hardware(core.graph)
 
 
@@ -337,7 +338,15 @@ def test_random_image_networks(seed: int) -> None:
             case _:
                 x = core.activation(x, int(rng.integers(len(shape))), name=f"act{step}", output=UINT2)
     core.output(core.matmul(core.graph.add(Reshape((int(np.prod(core.graph.type(x).shape)),)), (x,)), 2, "end"))
-    try:
+    refused = _refused(core.graph)
+    assert refused is None or refused.node is not None
+    if refused is None:
         check(core.graph, 3)
+
+
+def _refused(core: Graph) -> UnsupportedError | None:
+    try:
+        to_hardware(core)
     except UnsupportedError as error:
-        assert error.node is not None
+        return error
+    return None

@@ -1,0 +1,106 @@
+"""Assembles a design: every layer's module, the top level, memory files, and the manifest."""
+
+from __future__ import annotations
+
+import json
+
+from headrace.codegen.plan import Plan, digest, write_plan
+from headrace.codegen.render import render_library, render_module, render_text
+from headrace.codegen.top import Boundary, Top, assemble
+from headrace.layers.base import StreamType
+from headrace.passes.hardware_design import HardwareDesign
+from headrace.schedule.performance import Performance, performance
+
+__all__ = ["Plan", "generate", "write_plan"]
+
+FORMAT = "headrace-design"
+VERSION = 1
+ADAPTERS = ("headrace_axis_input.sv.j2", "headrace_axis_output.sv.j2")
+
+
+def generate(design: HardwareDesign, name: str = "") -> Plan:
+    """The files of a scheduled *design*.
+
+    ``rtl/`` holds the shared modules, one module a layer with its memories, and the top level; ``design.json`` is the
+    manifest that the simulator reads. The same design gives the same text, byte for byte.
+
+    Args:
+        design: as :func:`headrace.schedule.schedule` returns it.
+        name: of the design and its top module; the name of the graph when empty.
+    """
+    name = name or design.graph.name
+    top = assemble(design, name)
+    library, sources, memories = dict.fromkeys(ADAPTERS), {}, {}
+    for instance in top.instances:
+        rtl = instance.layer.rtl()
+        library.update(dict.fromkeys(rtl.library))
+        text, texts = render_module(rtl, instance.module, f"{instance.node} ({instance.layer.kind})")
+        sources[f"rtl/{instance.module}.sv"] = text
+        for file, content in texts.items():
+            if f"rtl/{file}" in memories:
+                raise ValueError(f"two memories are called {file!r}")
+            memories[f"rtl/{file}"] = content
+    shared = {f"rtl/{module}.sv": text for module, text in map(render_library, sorted(library))}
+    expected = performance(design.graph)
+    sources = {**shared, **sources, f"rtl/{top.module}.sv": _top_text(top, name, expected)}
+    manifest = _manifest(top, name, expected, digest({**sources, **memories}))
+    manifest |= {"sources": list(sources), "memories": list(memories)}
+    files = {**sources, **memories, "design.json": json.dumps(manifest, indent=2) + "\n"}
+    streams = {(wire.source.node, wire.source.port): wire.name for wire in top.wires}
+    return Plan(files, expected.latency, streams)
+
+
+def _top_text(top: Top, name: str, expected: Performance) -> str:
+    slowest = next(row for row in expected.layers if row.name == expected.bottleneck)
+    context = {
+        "top": top,
+        "name": name,
+        "interval": expected.interval,
+        "latency": expected.latency,
+        "bottleneck": f"{slowest.name} ({slowest.kind})",
+        "bus_interfaces": ":".join(b.port for b in (*top.inputs, *top.outputs)),
+    }
+    return render_text("top.sv.j2", context)
+
+
+def _manifest(top: Top, name: str, expected: Performance, content: str) -> dict[str, object]:
+    """``design.json`` without its lists of files; the schema is documented in ``headrace_sim.manifest``."""
+    written: dict[str, list[str]] = {}
+    for wire in top.wires:
+        written.setdefault(wire.source.node, []).append(wire.name)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": name,
+        "top": top.module,
+        "digest": content,
+        "clock": "ap_clk",
+        "reset": "ap_rst_n",
+        "sources": [],
+        "memories": [],
+        "inputs": [_port(b) for b in top.inputs],
+        "outputs": [_port(b) for b in top.outputs],
+        "streams": [
+            {"name": w.name, "layer": w.source.node, "signal": w.signal, **_word_format(w.stream)} for w in top.wires
+        ],
+        "interval_cycles": expected.interval,
+        "latency_cycles": expected.latency,
+        "layers": [
+            {"name": row.name, "kind": row.kind, "cycles": row.cycles, "outputs": written[row.name]}
+            for row in expected.layers
+        ],
+    }
+
+
+def _port(boundary: Boundary) -> dict[str, object]:
+    ends = {"port": boundary.port, "tensor": boundary.tensor, "tdata_bits": 8 * boundary.bytes}
+    return {**ends, **_word_format(boundary.stream)}
+
+
+def _word_format(stream: StreamType) -> dict[str, object]:
+    return {
+        "bits": stream.bits,
+        "encoding": stream.range.encoding,
+        "elements_per_word": stream.elements,
+        "frame_elements": stream.frame_elements,
+    }
