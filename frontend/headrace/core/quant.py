@@ -147,6 +147,11 @@ class RescalingIntQuant(nn.Module):
         bit_width_impl: nn.Module,
     ) -> None:
         super().__init__()
+        if getattr(bit_width_impl, "static_bit_width", None) == 1 and getattr(int_quant, "narrow_range", False):
+            raise QuantizerValueError(
+                "narrow_range=True at 1 bit leaves no value but 0; set narrow_range=False, or use a binary quantizer "
+                "(headrace.quant.SignedBinary...)"
+            )
         self.int_quant = int_quant
         self.scaling_impl = scaling_impl
         self.int_scaling_impl = int_scaling_impl

@@ -11,6 +11,7 @@ from headrace.inject import ExtendedInjector, Reference, Value
 from headrace.inject.errors import MissingAttributeError, QuantizerTypeError
 from headrace.inject.vocabulary import VOCABULARY, check_attribute
 
+_SOLVERS = "headrace.quant.solver"
 _CONTEXT = frozenset({"module", "proxy_module", "tracked_parameter_list"})
 
 
@@ -112,7 +113,12 @@ class Resolver:
         """
         own = {k for k in self._declared if not k.startswith("_")} - self._asked - _CONTEXT
         overrides = self.quantizer.overrides
-        declared_by_class = {k for base in self.quantizer.__mro__ if not vars(base).get("overrides") for k in vars(base)}
+        declared_by_class = {
+            k
+            for base in self.quantizer.__mro__
+            if not vars(base).get("overrides") and not base.__module__.startswith(_SOLVERS)
+            for k in vars(base)
+        }
         for name in sorted(own):
             if name in overrides and name not in declared_by_class:
                 raise QuantizerTypeError(self._unused_keyword(name, prefix))

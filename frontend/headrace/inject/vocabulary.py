@@ -29,7 +29,7 @@ def _integer(low: int, high: int | None = None) -> Attribute:
     accepted = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
 
     def problem(value: object) -> str | None:
-        ok = isinstance(value, int) and value >= low and (high is None or value <= high)
+        ok = isinstance(value, int) and not isinstance(value, bool) and value >= low and (high is None or value <= high)
         return None if ok else accepted
 
     def wrong_type(value: object) -> bool:

@@ -8,6 +8,7 @@ rounded once.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,9 +39,10 @@ def batch_norm_constants(
     """``(a, b)`` of the canonical batch norm ``y = x * a + b``, float32, one value a channel.
 
     Computed in float64 and rounded once each: ``a = gamma / sqrt(var + eps)``,
-    ``b = beta - mean * (gamma / sqrt(var + eps))`` with the unrounded quotient.
+    ``b = beta - mean * (gamma / sqrt(var + eps))`` with the unrounded quotient. *eps* is taken in float32, as a model
+    file holds it.
     """
-    deviation = torch.sqrt(var.detach().double() + float(eps))
+    deviation = torch.sqrt(var.detach().double() + torch.tensor(eps, dtype=torch.float32).double())
     gain = (torch.ones_like(deviation) if gamma is None else gamma.detach().double()) / deviation
     offset = -mean.detach().double() * gain
     if beta is not None:
@@ -49,7 +51,10 @@ def batch_norm_constants(
 
 
 class CanonicalBatchNorm(nn.Module):
-    """A batch norm in evaluation: ``fl32(fl32(x * a) + b)`` over channels in dimension 1."""
+    """A batch norm in evaluation: ``fl32(fl32(x * a) + b)`` over channels in dimension 1.
+
+    Attributes of the batch norm it stands for (``weight``, ``running_mean``) remain readable.
+    """
 
     scale: Tensor
     offset: Tensor
@@ -61,6 +66,15 @@ class CanonicalBatchNorm(nn.Module):
         a, b = batch_norm_constants(norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias)
         self.register_buffer("scale", a)
         self.register_buffer("offset", b)
+        self.norm = norm
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "norm":
+                raise
+            return getattr(self.norm, name)
 
     def forward(self, x: Tensor) -> Tensor:
         shape = (1, -1, *[1] * (x.dim() - 2))

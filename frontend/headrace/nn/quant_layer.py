@@ -111,6 +111,8 @@ class QuantWeightBiasInputOutputLayer(QuantLayer):
 
     weight: nn.Parameter
     bias: nn.Parameter | None
+    last_was_exact: bool | None = None
+    """Whether the last evaluation accumulated integers; ``None`` before."""
 
     def _init_quantizers(
         self,
@@ -184,6 +186,7 @@ class QuantWeightBiasInputOutputLayer(QuantLayer):
         value = None
         if not self.training:
             value = exact.apply(self, input, weight, bias_value)
+            self.last_was_exact = value is not None
         if value is None:
             value = self.geometry(unpack_quant_tensor(input), unpack_quant_tensor(weight), bias_value)
         if isinstance(input, IntQuantTensor) and isinstance(weight, IntQuantTensor):
