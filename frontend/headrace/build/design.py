@@ -23,7 +23,7 @@ from headrace.passes.hardware_design import HardwareDesign
 from headrace.passes.partition import Partition
 from headrace.passes.to_hardware import to_hardware
 from headrace.passes.to_integer import IntegerModel, to_integer
-from headrace.schedule import schedule
+from headrace.schedule import Performance, performance, schedule
 
 Mode = Literal["float", "integer", "rtl"]
 MODES: tuple[Mode, ...] = ("float", "integer", "rtl")
@@ -79,6 +79,11 @@ class Design:
             FoldingError: when the configuration's folding does not fit.
         """
         return schedule(self.unfolded, self.config)
+
+    @cached_property
+    def performance(self) -> Performance:
+        """Expected cycles, latency and resources of the folded design."""
+        return performance(self.hardware.graph)
 
     @cached_property
     def plan(self) -> Plan:

@@ -14,46 +14,50 @@ from headrace.build.drawing import Arrow, Box, draw
 from headrace.build.journal import StepRecord
 from headrace.build.verify import Comparison
 from headrace.ir import Graph, Input, Output
-from headrace.layers import Layer, Resources, StreamType
+from headrace.layers import Layer, StreamType
+from headrace.schedule import LayerPerformance, Performance
+from headrace.schedule.streams import layers
 
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One hardware layer."""
+    """One hardware layer: its performance, the streams it reads and writes, and its part of the interval."""
 
-    name: str
-    kind: str
-    folding: Mapping[str, int]
-    input: str
-    output: str
-    cycles: int
+    layer: LayerPerformance
+    inputs: str
+    outputs: str
     share: float
-    bottleneck: bool
-    resources: Resources
+
+    @property
+    def folding(self) -> str:
+        """``PE=8 SIMD=49``."""
+        return " ".join(f"{name}={value}" for name, value in self.layer.folding.items())
 
 
 @dataclass(frozen=True)
 class Report:
     """Everything on the page, and in ``report.json`` beside it.
 
-    ``cycles`` are clock cycles a frame; ``share`` is a layer's part of the interval; ``disagreements`` counts, by
-    activation, the accumulator values for which float32 and exact real arithmetic decide differently.
+    ``disagreements`` counts, by activation, the accumulator values for which float32 and exact real arithmetic decide
+    differently; ``host`` says what of the model is not in the hardware, and why.
     """
 
     name: str
     source: str
     clock_mhz: float
     target_fps: float | None
-    interval: int
-    latency: int
-    fps: float
-    layers: Sequence[LayerRow]
-    resources: Resources
+    performance: Performance
+    rows: Sequence[LayerRow]
     comparisons: Sequence[Comparison]
     disagreements: Mapping[str, int]
     host: Sequence[str]
     steps: Sequence[StepRecord]
-    graph: str = field(repr=False, default="")
+    graph: str = field(repr=False)
+
+    @property
+    def fps(self) -> float:
+        """Frames a second."""
+        return self.performance.fps(self.clock_mhz)
 
     @property
     def verdict(self) -> str:
@@ -62,38 +66,28 @@ class Report:
         frames = max((c.frames for c in self.comparisons), default=0)
         return f"Exact: {values:,} values of {frames:,} random frames are equal at every stage of the compiler."
 
-    @property
-    def bottleneck(self) -> LayerRow:
-        """The slowest layer, which sets the interval."""
-        return max(self.layers, key=lambda row: row.cycles)
-
     def json(self) -> str:
         """The data of the page, without the drawing."""
-        data = {key: value for key, value in asdict(self).items() if key != "graph"}
-        return json.dumps({**data, "verdict": self.verdict}, indent=2) + "\n"
+        data = asdict(self)
+        del data["graph"]
+        return json.dumps({"verdict": self.verdict, "fps": self.fps, **data}, indent=2) + "\n"
 
     def html(self) -> str:
         """The page; it refers to nothing outside itself."""
         return _environment().get_template("report.html.j2").render(report=self)
 
 
-def layer_rows(hardware: Graph) -> list[LayerRow]:
+def layer_rows(hardware: Graph, expected: Performance) -> list[LayerRow]:
     """The layers of a folded hardware graph, in topological order."""
-    layers = {name: op for name in hardware if isinstance(op := hardware.op(name), Layer)}
-    interval = max((layer.cycles for layer in layers.values()), default=1)
+    streams = layers(hardware)
     return [
         LayerRow(
-            name,
-            layer.kind,
-            dict(layer.folding),
-            ", ".join(stream_text(s) for s in layer.inputs),
-            ", ".join(stream_text(s) for s in layer.outputs),
-            layer.cycles,
-            layer.cycles / interval,
-            layer.cycles == interval,
-            layer.resources(),
+            row,
+            ", ".join(stream_text(s) for s in streams[row.name].inputs),
+            ", ".join(stream_text(s) for s in streams[row.name].outputs),
+            row.cycles / expected.interval,
         )
-        for name, layer in layers.items()
+        for row in expected.layers
     ]
 
 
@@ -106,16 +100,15 @@ def stream_text(stream: StreamType) -> str:
 
 def drawing(hardware: Graph, rows: Sequence[LayerRow]) -> str:
     """SVG of the hardware graph; the bar in a box is the layer's share of the interval."""
-    by_name = {row.name: row for row in rows}
+    by_name = {row.layer.name: row for row in rows}
     boxes: dict[str, Box] = {}
     arrows: list[Arrow] = []
     for name in hardware:
         op = hardware.op(name)
         if isinstance(op, Layer):
             row = by_name[name]
-            folding = " ".join(f"{key}={value}" for key, value in row.folding.items())
-            detail = f"{row.kind} {folding}".strip() + f", {row.cycles:,} cycles"
-            boxes[name] = Box(name, detail, row.share, row.bottleneck)
+            detail = f"{row.layer.kind} {row.folding}".strip() + f", {row.layer.cycles:,} cycles"
+            boxes[name] = Box(name, detail, row.share, row.share == 1)
         else:
             boxes[name] = Box(name, "input" if isinstance(op, Input) else "output" if isinstance(op, Output) else "")
         for port, value in enumerate(hardware.sources(name)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from headrace.build.journal import Journal
 from headrace.build.output import write_files
 from headrace.build.report import Report, drawing, layer_rows
 from headrace.build.verify import Comparison, verify_stages
-from headrace.layers import Resources
+from headrace.schedule import folding_json
 
 
 @dataclass
@@ -39,8 +38,8 @@ def lower(job: Build) -> str:
 
 def fold(job: Build) -> str:
     """PE and SIMD are chosen, streams matched in width, FIFO depths computed."""
-    slowest = max(layer_rows(job.design.hardware.graph), key=lambda row: row.cycles)
-    return f"interval {slowest.cycles:,} cycles, set by '{slowest.name}'"
+    expected = job.design.performance
+    return f"interval {expected.interval:,} cycles, set by '{expected.bottleneck}'"
 
 
 def verify(job: Build) -> str:
@@ -52,9 +51,8 @@ def verify(job: Build) -> str:
 def generate(job: Build) -> str:
     """SystemVerilog, memory files, manifest, and the folding that was used."""
     job.design.plan.write(job.folder)
-    folding = {row.name: dict(row.folding) for row in layer_rows(job.design.hardware.graph) if row.folding}
     files = {
-        "folding.json": json.dumps({"Defaults": {}, **folding}, indent=2) + "\n",
+        "folding.json": folding_json(job.design.hardware.graph),
         "build.json": job.design.config.model_dump_json(indent=2) + "\n",
     }
     write_files(job.folder, files)
@@ -64,18 +62,14 @@ def generate(job: Build) -> str:
 def report(job: Build) -> str:
     """The page and its data."""
     design = job.design
-    rows = layer_rows(design.hardware.graph)
-    interval = max(row.cycles for row in rows)
+    rows = layer_rows(design.hardware.graph, design.performance)
     page = Report(
         name=design.name,
         source=Path(design.source.file or design.name).name,
         clock_mhz=design.config.clock_mhz,
         target_fps=design.config.target_fps,
-        interval=interval,
-        latency=design.plan.latency,
-        fps=design.config.clock_mhz * 1e6 / interval,
-        layers=rows,
-        resources=sum((row.resources for row in rows), Resources()),
+        performance=design.performance,
+        rows=rows,
         comparisons=job.comparisons,
         disagreements=dict(design.integer.disagreements),
         host=list(map(str, design.integer.blockers)),

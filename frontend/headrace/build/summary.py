@@ -16,20 +16,22 @@ if TYPE_CHECKING:
 
 def print_design(design: Design) -> None:
     """The layers of a built design, its rate, and where its files are."""
-    rows = layer_rows(design.hardware.graph)
-    table = _table(("layer", "kind", "folding", "input", "output"), ("cycles",))
-    for row in rows:
-        folding = " ".join(f"{key}={value}" for key, value in row.folding.items())
-        cycles = f"{row.cycles:,}" + (" *" if row.bottleneck else "  ")
-        table.add_row(row.name, row.kind, folding, row.input, row.output, cycles)
-    interval = max(row.cycles for row in rows)
-    clock = design.config.clock_mhz
-    rate = clock * 1e6 / interval
+    expected, clock = design.performance, design.config.clock_mhz
     console = _console()
-    console.print(table)
+    console.print(layer_table(design))
+    rate, interval = expected.fps(clock), expected.interval
     console.print(f"\n{rate:,.0f} frames/s at {clock:g} MHz: one every {interval:,} cycles (* sets it)")
     if design.folder is not None:
         console.print(f"Report: {design.folder / 'report' / 'index.html'}", soft_wrap=True)
+
+
+def layer_table(design: Design) -> Table:
+    """Folding, streams and cycles of every layer; the slowest is starred."""
+    table = _table(("layer", "kind", "folding", "input", "output"), ("cycles",))
+    for row in layer_rows(design.hardware.graph, design.performance):
+        cycles = f"{row.layer.cycles:,}" + (" *" if row.share == 1 else "  ")
+        table.add_row(row.layer.name, row.layer.kind, row.folding, row.inputs, row.outputs, cycles)
+    return table
 
 
 def print_info(info: ModelInfo) -> None:

@@ -42,9 +42,11 @@ class _Lowering:
         self.places: dict[Value, Place] = {}
         self.inputs: list[Port] = []
         self.outputs: list[Port] = []
+        self._public = {core.input_node(n): n for n in core.inputs} | {core.output_node(n): n for n in core.outputs}
 
     def design(self) -> HardwareDesign:
-        alive = {*self.core.outputs, *(a for name in self.core.outputs for a in nx.ancestors(self.core.nx, name))}
+        ends = [self.core.output_node(name) for name in self.core.outputs]
+        alive = {*ends, *(a for node in ends for a in nx.ancestors(self.core.nx, node))}
         for node in self.core:
             op = self.core.op(node)
             if node not in alive:
@@ -71,14 +73,14 @@ class _Lowering:
         stream = StreamType(layout.frame, type_.int_range)
         where = self.graph.input(node, stream.tensor)
         self.places[value] = Place(where, layout)
-        self.inputs.append(Port(node, where.node, layout, type_.int_range))
+        self.inputs.append(Port(self._public[node], where.node, layout, type_.int_range))
 
     def _output(self, node: str) -> None:
         (source,) = self.core.sources(node)
         where = self.places[source]
         value = self.graph.output(node, where.value)
         self.places[Value(node)] = Place(value, where.layout)
-        self.outputs.append(Port(node, value.node, where.layout, self.core.type(source).int_range))
+        self.outputs.append(Port(self._public[node], value.node, where.layout, self.core.type(source).int_range))
 
     def _operator(self, node: str, op: Op) -> None:
         places = [self.places[value] for value in self.core.sources(node)]
