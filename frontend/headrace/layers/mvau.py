@@ -144,6 +144,14 @@ class MVAU(Layer):
         buffered = 1 if self.nf > 1 else 0
         return buffered + 1 + self.pipeline_depth + (self.sf - 1) + 2
 
+    def token_times(self) -> tuple[list[Int], list[Int], list[int]]:
+        """For :mod:`headrace.schedule.tokens`: a vector is read in its first pass, a word a pass is written; the
+        buffer takes the next vector meanwhile."""
+        start = np.arange(self.vectors, dtype=np.int64)[:, None] * (self.nf * self.sf)
+        reads = start + np.arange(self.sf)
+        writes = start + (np.arange(self.nf) + 1) * self.sf - 1
+        return [reads.ravel()], [writes.ravel()], [self.sf if self.nf > 1 else 0]
+
     @property
     def folding(self) -> dict[str, int]:
         return {"PE": self.pe, "SIMD": self.simd}

@@ -1,0 +1,62 @@
+"""Running generated designs in the simulator and comparing every stream with the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import headrace_sim
+from headrace.codegen.design import generate
+from headrace.codegen.plan import write_plan
+from headrace.ir import Array, Graph
+from headrace.passes.hardware_design import HardwareDesign
+from headrace.passes.to_hardware import to_hardware
+from headrace.schedule import performance, schedule
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What :func:`headrace.schedule.schedule` asks of a build's configuration."""
+
+    target_fps: float | None = None
+    clock_mhz: float = 200.0
+    folding: Mapping[str, Mapping[str, Any]] | None = None
+
+
+def check_rtl(
+    core: Graph,
+    feeds: Mapping[str, Array],
+    folder: Path,
+    settings: Settings = Settings(),
+    name: str = "design",
+    **stalls: float,
+) -> HardwareDesign:
+    """Generate *core*, simulate it, and compare all its streams and outputs with the graphs.
+
+    Without stalls, a design must also keep its rate: the measured interval is within 2 % of the slowest layer's cycles.
+    """
+    design = schedule(to_hardware(core), settings)
+    plan = generate(design, name)
+    write_plan(plan, folder)
+    packed = design.pack_frames(feeds)
+    result = headrace_sim.simulate(folder, packed, trace=True, **stalls)
+    streams = {p.node: packed[p.name].reshape(-1, *p.layout.frame) for p in design.inputs}
+    values: dict[str, tuple[Array, ...]] = {}
+    design.graph.run(streams, observe=lambda node, arrays: values.update({node: arrays}))
+    for (node, port), stream in plan.streams.items():
+        expected = values[node][port].reshape(len(values[node][port]), -1)
+        got = result.streams[stream]
+        assert len(got) == len(expected), f"{node}: {len(got)} of {len(expected)} frames"
+        assert np.array_equal(got, expected), f"{node} differs"
+    expected_outputs = core.run(feeds)
+    outputs = design.unpack_frames(result.outputs)
+    for port in design.outputs:
+        assert np.array_equal(outputs[port.name], expected_outputs[port.name])
+    bound = performance(design.graph).interval
+    for measured in result.interval.values():
+        assert measured is None or bound <= measured <= bound * 1.02, f"{measured} cycles a frame, bound {bound}"
+    return design
