@@ -6,6 +6,9 @@ is computed from the operands' ranges, never assumed: float32 below 2^24, float6
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,11 +48,116 @@ def carrier(bound: int) -> np.dtype[np.float32] | np.dtype[np.float64] | np.dtyp
     return np.dtype(np.int64)
 
 
-def matmul(x: Array, weights: Int, bound: int) -> Int:
-    """``x @ weights`` on integers, exact; ``x`` is ``(..., K)`` and ``weights`` ``(K, M)``."""
+def narrowest(bound: int) -> np.dtype[np.int32] | np.dtype[np.int64]:
+    """The integer type in which results of at most *bound* are handed on."""
+    return np.dtype(np.int32) if bound < 2**31 else np.dtype(np.int64)
+
+
+def matmul(x: Array, weights: Array, bound: int) -> Array:
+    """``x @ weights`` on integers, exact; ``x`` is ``(..., K)`` and ``weights`` ``(K, M)``.
+
+    Args:
+        weights: integers, in the :func:`carrier` type of *bound* when the caller has kept them so.
+        bound: largest ``|partial sum|``.
+    """
     kind = carrier(bound)
-    product: Int = (x.astype(kind) @ weights.astype(kind)).astype(np.int64)
+    product: Array = (x.astype(kind, copy=False) @ weights.astype(kind, copy=False)).astype(narrowest(bound))
     return product
+
+
+COLUMN_BYTES = 2**21
+"""Memory for the windows of one block of frames: what stays in the cache between gathering and multiplying."""
+
+
+def convolve(
+    x: Array,
+    columns: Array,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    out: Sequence[int],
+    bound: int,
+) -> Array:
+    """Dense convolution of padded images, exact.
+
+    Args:
+        x: integers ``(N, *padded size, C)``, channels last, in the :func:`carrier` type of *bound*.
+        columns: weights ``(prod(kernel) * C, O)``, rows ordered (kernel position, channel), same type.
+        kernel, strides, dilations: one entry per spatial axis.
+        out: spatial output shape.
+        bound: largest ``|partial sum|``.
+
+    Returns:
+        ``(N, *out, O)``.
+    """
+    frames, channels = x.shape[0], x.shape[-1]
+    pixels, depth = math.prod(out), columns.shape[0]
+    result = np.empty((frames, *out, columns.shape[1]), narrowest(bound))
+    if depth == channels and all(s == 1 for s in strides):  # 1 x 1: the image is its own window
+        result[...] = x @ columns
+        return result
+    block = max(1, COLUMN_BYTES // max(pixels * depth * x.itemsize, 1))
+    taps = list(np.ndindex(*kernel))
+    gathered = np.empty((block, *out, len(taps), channels), x.dtype)
+    for first in range(0, frames, block):
+        part = x[first : first + block]
+        window = gathered[: part.shape[0]]
+        for k, tap in enumerate(taps):
+            window[..., k, :] = part[(slice(None), *strided(tap, strides, dilations, out))]
+        product = window.reshape(-1, depth) @ columns
+        result[first : first + block] = product.reshape(part.shape[0], *out, -1)
+    return result
+
+
+def strided(
+    tap: Sequence[int], strides: Sequence[int], dilations: Sequence[int], out: Sequence[int]
+) -> tuple[slice, ...]:
+    """The pixels that one kernel position reads, for all windows."""
+    return tuple(
+        slice(t * d, t * d + (n - 1) * s + 1, s) for t, s, d, n in zip(tap, strides, dilations, out, strict=True)
+    )
+
+
+def reduce_windows(
+    x: Array,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    out: Sequence[int],
+    combine: np.ufunc,
+) -> Array:
+    """*combine* (maximum or add) over every window of padded images ``(N, C, *size)``, one kernel position a time."""
+    result: Array | None = None
+    for tap in np.ndindex(*kernel):
+        part = x[(slice(None), slice(None), *strided(tap, strides, dilations, out))]
+        result = part.copy() if result is None else combine(result, part, out=result)
+    assert result is not None
+    return result
+
+
+FEW_THRESHOLDS = 16
+"""Up to this many thresholds, comparing with each beats a search."""
+
+
+def count_thresholds(x: Array, thresholds: Int) -> Array:
+    """``#{k : x[..., c] >= thresholds[c, k]}`` for integers ``x`` and ascending thresholds ``(C or 1, T)``."""
+    channels, total = thresholds.shape
+    if total <= FEW_THRESHOLDS:
+        limits = np.iinfo(x.dtype)
+        count = np.zeros_like(x, dtype=np.int8)
+        for k in range(total):
+            column = thresholds[:, k]
+            reached = x >= np.clip(column, limits.min, limits.max).astype(x.dtype)
+            if np.any(column > limits.max):  # never reached, and no number of x's type
+                reached &= column <= limits.max
+            count += reached
+        return count
+    if channels == 1:
+        return np.searchsorted(thresholds[0], x, side="right")
+    result = np.empty(x.shape, np.int64)
+    for channel in range(channels):
+        result[..., channel] = np.searchsorted(thresholds[channel], x[..., channel], side="right")
+    return result
 
 
 def accumulator_range(weights: Int, lo: Int | int, hi: Int | int) -> tuple[Int, Int]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ModelError
-from headrace.ir.exact import matmul
+from headrace.ir.exact import carrier, convolve, count_thresholds, matmul, narrowest, reduce_windows, strided
 from headrace.ir.op import Array, Op
 from headrace.ir.types import IntRange, TensorType
 
@@ -42,13 +43,22 @@ class IntMatMul(Op):
         return (TensorType((*x.shape[:-1], self.weights.shape[1]), element),)
 
     @cached_property
-    def _bound(self) -> int:
+    def _reach(self) -> int:
+        """Largest sum of weight magnitudes in a column."""
         return int(np.abs(self.weights).sum(axis=0).max(initial=0))
+
+    @cached_property
+    def _kept(self) -> dict[np.dtype[Any], Array]:
+        """Weights by the type they were last multiplied in."""
+        return {}
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        biggest = int(np.abs(x).max(initial=0))
-        return (matmul(x, self.weights, self._bound * biggest),)
+        bound = self._reach * largest(x)
+        kind = carrier(bound)
+        if kind not in self._kept:
+            self._kept[kind] = self.weights.astype(kind)
+        return (matmul(x, self._kept[kind], bound),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,27 +93,58 @@ class IntConv(Op):
 
     @cached_property
     def _columns(self) -> Int:
-        """Weights as ``(groups, kernel*I/groups, O/groups)``; rows ordered (kernel, channel)."""
-        out, per_group = self.weights.shape[:2]
-        moved = np.moveaxis(self.weights, 1, -1).reshape(self.groups, out // self.groups, -1)
-        assert moved.shape[2] == per_group * int(np.prod(self.kernel))
+        """Weights as ``(groups, kernel * I/groups, O/groups)``; rows ordered (kernel position, channel)."""
+        moved = np.moveaxis(self.weights, 1, -1).reshape(self.groups, self.weights.shape[0] // self.groups, -1)
         return np.ascontiguousarray(moved.transpose(0, 2, 1))
+
+    @cached_property
+    def _reach(self) -> int:
+        """Largest sum of weight magnitudes of an output channel."""
+        return int(np.abs(self.weights).reshape(self.weights.shape[0], -1).sum(axis=1).max(initial=0))
+
+    @cached_property
+    def _kept(self) -> dict[np.dtype[Any], Array]:
+        """Columns by the type they were last multiplied in."""
+        return {}
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        bound = int(np.abs(self.weights).reshape(self.weights.shape[0], -1).sum(axis=1).max(initial=0))
-        bound *= int(np.abs(x).max(initial=0))
-        windows = sliding_windows(x, self.kernel, self.strides, self.dilations, self.pads, 0)
-        # windows: (N, C, *out, *kernel) -> (N, *out, groups, *kernel, C/groups)
-        spatial = len(self.kernel)
-        frames, channels = windows.shape[:2]
-        out_shape = windows.shape[2 : 2 + spatial]
-        grouped = windows.reshape(frames, self.groups, channels // self.groups, *windows.shape[2:])
-        axes = (0, *range(3, 3 + spatial), 1, *range(3 + spatial, 3 + 2 * spatial), 2)
-        rows = grouped.transpose(axes).reshape(frames, int(np.prod(out_shape)), self.groups, -1)
-        results = [matmul(rows[:, :, g], self._columns[g], bound) for g in range(self.groups)]
-        y = np.concatenate(results, axis=-1).transpose(0, 2, 1)
-        return (np.ascontiguousarray(y).reshape(frames, -1, *out_shape),)
+        bound = self._reach * largest(x)
+        kind = carrier(bound)
+        if kind not in self._kept:
+            self._kept[kind] = self._columns.astype(kind)
+        columns = self._kept[kind]
+        out = window_output(x.shape[2:], self.kernel, self.strides, self.dilations, self.pads)
+        image = np.ascontiguousarray(np.moveaxis(x, 1, -1), dtype=kind)
+        if any(p for pair in self.pads for p in pair):
+            image = np.pad(image, ((0, 0), *self.pads, (0, 0)))
+        if self.groups > 1 and self.weights.shape[:2] == (self.groups, 1):
+            return (np.moveaxis(self._depthwise(image, columns, out, bound), -1, 1),)
+        per_group = x.shape[1] // self.groups
+        results = [
+            convolve(
+                np.ascontiguousarray(image[..., g * per_group : (g + 1) * per_group]),
+                columns[g],
+                self.kernel,
+                self.strides,
+                self.dilations,
+                out,
+                bound,
+            )
+            for g in range(self.groups)
+        ]
+        y = results[0] if self.groups == 1 else np.concatenate(results, axis=-1)
+        return (np.moveaxis(y, -1, 1),)  # channels first to the reader, channels last in memory
+
+    def _depthwise(self, image: Array, columns: Array, out: tuple[int, ...], bound: int) -> Array:
+        """One filter per channel: a multiply-add per kernel position over whole images."""
+        total: Array | None = None
+        for k, tap in enumerate(np.ndindex(*self.kernel)):
+            window = image[(slice(None), *strided(tap, self.strides, self.dilations, out))]
+            term = window * columns[:, k, 0]
+            total = term if total is None else np.add(total, term, out=total)
+        assert total is not None
+        return total.astype(narrowest(bound))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,10 +172,10 @@ class Activation(Op):
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        count = count_thresholds(np.moveaxis(x, 1 + self.axis, 0), self.thresholds)
-        shape = (-1,) + (1,) * (x.ndim - 1)
-        y = self.base.reshape(shape) + self.step.reshape(shape) * count
-        return (np.ascontiguousarray(np.moveaxis(y, 0, 1 + self.axis)),)
+        count = count_thresholds(np.moveaxis(x, 1 + self.axis, -1), self.thresholds)
+        kind = np.int32 if max(abs(self.output.lo), abs(self.output.hi)) < 2**30 else np.int64
+        y = count * self.step.astype(kind) + self.base.astype(kind)
+        return (np.moveaxis(y, -1, 1 + self.axis),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,9 +233,9 @@ class IntMaxPool(Op):
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        lowest = np.iinfo(np.int64).min
-        windows = sliding_windows(x.astype(np.int64), self.kernel, self.strides, self.dilations, self.pads, lowest)
-        return (windows.max(axis=tuple(range(-len(self.kernel), 0))),)
+        out = window_output(x.shape[2:], self.kernel, self.strides, self.dilations, self.pads)
+        padded = pad_image(x, self.pads, int(np.iinfo(x.dtype).min))
+        return (reduce_windows(padded, self.kernel, self.strides, self.dilations, out, np.maximum),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,8 +258,9 @@ class IntSumPool(Op):
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        windows = sliding_windows(x.astype(np.int64), self.kernel, self.strides, self.dilations, self.pads, 0)
-        return (windows.sum(axis=tuple(range(-len(self.kernel), 0))),)
+        out = window_output(x.shape[2:], self.kernel, self.strides, self.dilations, self.pads)
+        padded = pad_image(x.astype(np.int64), self.pads, 0)
+        return (reduce_windows(padded, self.kernel, self.strides, self.dilations, out, np.add),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,11 +407,13 @@ def top_indices(x: Array, k: int, largest: bool) -> Int:
     return order[..., :k]
 
 
-def count_thresholds(x: Array, thresholds: Int) -> Int:
-    """``#{k : x[c] >= thresholds[c, k]}`` for ``x`` of shape ``(C, ...)`` and ascending thresholds ``(C or 1, T)``."""
-    if thresholds.shape[0] == 1:
-        return np.searchsorted(thresholds[0], x, side="right").astype(np.int64)
-    count = np.empty(x.shape, np.int64)
-    for channel in range(x.shape[0]):
-        count[channel] = np.searchsorted(thresholds[channel], x[channel], side="right")
-    return count
+def pad_image(x: Array, pads: tuple[tuple[int, int], ...], fill: int) -> Array:
+    """Images ``(N, C, *size)`` with *fill* around them."""
+    if not any(p for pair in pads for p in pair):
+        return x
+    return np.pad(x, ((0, 0), (0, 0), *pads), constant_values=fill)
+
+
+def largest(x: Array) -> int:
+    """Largest magnitude in an integer array."""
+    return max(abs(int(x.min(initial=0))), abs(int(x.max(initial=0))))
