@@ -191,11 +191,18 @@ def _replacement(
     return make(quantizer)
 
 
+def _standard(activation: nn.Module) -> nn.Module:
+    """The torch activation for a canonical one: a file names the function, its arithmetic is the reader's."""
+    if isinstance(activation, nn.Sigmoid):
+        return nn.Sigmoid()
+    return nn.Tanh() if isinstance(activation, nn.Tanh) else activation
+
+
 def _anatomy(proxy: QuantProxyFromInjector) -> tuple[nn.Module | None, Any, str]:
     """Activation, tensor quantizer and role of *proxy*."""
     if isinstance(proxy, ActQuantProxyFromInjector):
         fused = proxy.fused_activation_quant_proxy
-        return (None, None, "act") if fused is None else (fused.activation_impl, fused.tensor_quant, "act")
+        return (None, None, "act") if fused is None else (_standard(fused.activation_impl), fused.tensor_quant, "act")
     if isinstance(proxy, WeightQuantProxyFromInjector):
         return None, proxy.tensor_quant, "weight"
     if isinstance(proxy, BiasQuantProxyFromInjector):

@@ -73,7 +73,7 @@ class _QonnxTernaryQuant(nn.Module):
     scale: Tensor
     above: Tensor
     below: Tensor
-    half: Tensor
+    unit: Tensor
 
     def __init__(self, quantizer: Quantizer) -> None:
         super().__init__()
@@ -82,13 +82,13 @@ class _QonnxTernaryQuant(nn.Module):
         self.register_buffer("scale", quantizer.scale)
         self.register_buffer("above", torch.nextafter(threshold, torch.tensor(float("inf"))))
         self.register_buffer("below", threshold)
-        self.register_buffer("half", torch.tensor(0.5))
+        self.register_buffer("unit", torch.tensor(0.5))
         self.is_quant_enabled = True
 
     def forward(self, x: Tensor, input: Any = None, weight: Any = None) -> Tensor:
         y: Tensor = self.activation(x)
-        positive = _symbolic("BipolarQuant", [y - self.above, self.half], {})
-        negative = _symbolic("BipolarQuant", [y + self.below, self.half], {})
+        positive = _symbolic("BipolarQuant", [y - self.above, self.unit], {})
+        negative = _symbolic("BipolarQuant", [y + self.below, self.unit], {})
         return (positive + negative) * self.scale
 
 
