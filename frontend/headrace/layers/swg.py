@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +12,7 @@ from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import sliding_windows
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
+from headrace.layers.memory import Int
 from headrace.layers.recode import Recode, with_zero
 from headrace.layers.window import Window
 
@@ -82,7 +84,7 @@ class SWG(Layer):
 
     @property
     def latency(self) -> int:
-        return self.window.latency
+        return self.window.read_time(0) + 1
 
     @property
     def folding(self) -> dict[str, int]:
@@ -98,6 +100,11 @@ class SWG(Layer):
         windows = sliding_windows(np.moveaxis(x, -1, 1), self.kernel, self.strides, self.dilations, self.pads, 0)
         # (N, C, *out, *kernel) -> (N, *out, kernel * C)
         return (np.moveaxis(windows, 1, -1).reshape(x.shape[0], *self.outputs[0].shape),)
+
+    def token_times(self) -> tuple[Sequence[Int], Sequence[Int], Sequence[int]]:
+        """When words move in steady state (:class:`headrace.schedule.tokens.TokenTimed`)."""
+        taken, read = self.window.programme()
+        return (taken,), (read,), (0,)
 
     def resources(self) -> Resources:
         return self.window.resources(self.inputs[0].word_bits) + Resources(lut=self.outputs[0].word_bits / 2)

@@ -315,15 +315,42 @@ class Window:
         end = np.arange(1, windows + 1) * self.window_words - 1 + behind
         return int((end + 1 - base).max())
 
-    @property
-    def latency(self) -> int:
-        """Cycles from accepting the first word to offering the first word read: two, after the words it needs."""
-        needed = [0]
-        for lane in self.lanes:
-            row, col = lane.row - self.pads[0][0], lane.col - self.pads[1][0]
-            if 0 <= row < self.size[0] and 0 <= col < self.size[1]:
-                needed.append(lane.words - self.origin)
-        return max(needed) + 2
+    @cached_property
+    def _newest_so_far(self) -> Int:
+        """Per word read: the newest word of the frame that had to be there by then."""
+        rows = np.where(self._inside(0), self._taps(0) * self.row_words, _NEVER)
+        cols = np.where(self._inside(1), self._taps(1) * self.folds, _NEVER)
+        if self.taps > 1:
+            cols = cols.max(axis=1, keepdims=True)
+        if self.taps == self.kernel_taps:
+            rows = rows.max(axis=1, keepdims=True)
+        taps = rows[:, None, :, None] + cols[None, :, None, :]
+        fold = np.arange(self.folds)
+        words = taps[:, :, None] + fold[:, None, None] if self.depthwise else taps[..., None] + fold
+        newest: Int = np.maximum.accumulate(np.maximum(words, 0).ravel())
+        return newest
+
+    def read_time(self, word: int) -> int:
+        """When the *word*-th word of the first frame is read: cycles from accepting the first input, unstalled."""
+        newest = self._newest_so_far[: word + 1]
+        return int((newest + 1 - np.arange(word + 1)).max()) + word
+
+    def programme(self) -> tuple[Int, Int]:
+        """Times of a frame in steady state: when each input word is taken at the latest, when each word is read.
+
+        A layer that reads in every cycle takes words as late as it can, one a cycle at most; one that takes a word in
+        every cycle reads as early as it can. The depth of the ring is what either needs.
+        """
+        newest = self._newest_so_far
+        if self.out_words < self.in_words:
+            behind = np.maximum.accumulate(newest + 1 - np.arange(newest.size))
+            behind = np.maximum(behind, behind[-1] - (self.in_words - self.out_words))
+            return np.arange(self.in_words), np.arange(newest.size) + behind
+        word = np.arange(self.in_words)
+        needed = np.minimum(np.searchsorted(newest, word), self.out_words) - 1
+        latest = np.minimum.accumulate((needed - word)[::-1])[::-1] + word
+        latest = np.minimum(latest, self.out_words + latest[0] - (self.in_words - word))
+        return latest - latest[0], np.arange(newest.size) - latest[0]
 
     def resources(self, word_bits: int) -> Resources:
         """Estimate of the ring for words of *word_bits* and of the control around it."""
@@ -346,6 +373,11 @@ class Window:
     def padded(self) -> bool:
         """Whether any window reads padding."""
         return not (self._inside(0).all() and self._inside(1).all())
+
+    @property
+    def has_empty(self) -> bool:
+        """Whether a window reads nothing but padding."""
+        return not all(bool(self._inside(axis).any(axis=1).all()) for axis in (0, 1))
 
     @property
     def waits(self) -> bool:
