@@ -72,7 +72,7 @@ def test_equals_pytorch_on_the_integer_grid(exported):
 
 
 def test_exporting_leaves_the_model_as_it_was(exported):
-    model, before, x, _, _ = exported
+    model, before, _x, _, _ = exported
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
     assert isinstance(model.bn1, nn.BatchNorm1d)
     assert model.act0.return_quant_tensor
@@ -144,17 +144,19 @@ def test_symbolic_batch_falls_back_where_the_model_fixes_it(tmp_path):
 
 
 WEIGHTS = {
-    "binary": dict(weight_quant=quant.SignedBinaryWeightPerTensorConst),
-    "ternary const": dict(weight_quant=quant.SignedTernaryWeightPerTensorConst),
-    "ternary threshold": dict(weight_quant_type="TERNARY", weight_threshold=0.5),
-    "int 1..8 per channel": dict(weight_quant=quant.Int8WeightPerChannelFloat, weight_bit_width=3),
-    "fixed point": dict(weight_quant=quant.Int8WeightPerTensorFixedPoint, weight_bit_width=5),
-    "shifted": dict(weight_quant=quant.ShiftedUint8WeightPerTensorFloat, weight_bit_width=4),
-    "floor": dict(weight_bit_width=4, weight_float_to_int_impl_type="FLOOR"),
-    "dpu": dict(weight_bit_width=4, weight_float_to_int_impl_type="DPU"),
-    "learned": dict(
-        weight_bit_width=4, weight_scaling_impl_type="PARAMETER_FROM_STATS", weight_bit_width_impl_type="PARAMETER"
-    ),
+    "binary": {"weight_quant": quant.SignedBinaryWeightPerTensorConst},
+    "ternary const": {"weight_quant": quant.SignedTernaryWeightPerTensorConst},
+    "ternary threshold": {"weight_quant_type": "TERNARY", "weight_threshold": 0.5},
+    "int 1..8 per channel": {"weight_quant": quant.Int8WeightPerChannelFloat, "weight_bit_width": 3},
+    "fixed point": {"weight_quant": quant.Int8WeightPerTensorFixedPoint, "weight_bit_width": 5},
+    "shifted": {"weight_quant": quant.ShiftedUint8WeightPerTensorFloat, "weight_bit_width": 4},
+    "floor": {"weight_bit_width": 4, "weight_float_to_int_impl_type": "FLOOR"},
+    "dpu": {"weight_bit_width": 4, "weight_float_to_int_impl_type": "DPU"},
+    "learned": {
+        "weight_bit_width": 4,
+        "weight_scaling_impl_type": "PARAMETER_FROM_STATS",
+        "weight_bit_width_impl_type": "PARAMETER",
+    },
 }
 
 

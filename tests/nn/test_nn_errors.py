@@ -34,7 +34,9 @@ from headrace.quant.solver import WeightQuantSolver
         (lambda: qnn.QuantLinear(2, 4, weight_scaling_impl_type="STAT"), ValueError, "did you mean 'STATS'"),
         (lambda: qnn.QuantLinear(2, 4, weight_scaling_impl_type=3), TypeError, "must be a ScalingImplType"),
         (
-            lambda: qnn.QuantLinear(2, 4, weight_quant=quant.SignedBinaryWeightPerTensorConst, weight_scaling_const=0.0),
+            lambda: qnn.QuantLinear(
+                2, 4, weight_quant=quant.SignedBinaryWeightPerTensorConst, weight_scaling_const=0.0
+            ),
             ValueError,
             "scaling_const.*must be a number above 0",
         ),
@@ -57,7 +59,7 @@ def test_attribute_that_nothing_uses():
     class Misspelt(quant.Int8WeightPerTensorFloat):
         bit_widht = 4
 
-    with pytest.raises(TypeError, match="Misspelt: attribute 'bit_widht' is not used.*did you mean 'bit_width'"):
+    with pytest.raises(TypeError, match=r"Misspelt: attribute 'bit_widht' is not used.*did you mean 'bit_width'"):
         qnn.QuantLinear(2, 4, weight_quant=Misspelt)
 
 
@@ -66,7 +68,7 @@ def test_attribute_that_is_missing():
         quant_type = "INT"
         bit_width = 4
 
-    with pytest.raises(AttributeError, match="Incomplete has no attribute '.*', which '.*' needs"):
+    with pytest.raises(AttributeError, match=r"Incomplete has no attribute '.*', which '.*' needs"):
         qnn.QuantLinear(2, 4, weight_quant=Incomplete)
 
 

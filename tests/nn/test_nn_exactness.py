@@ -35,13 +35,13 @@ def _extremes(shape):
 
 
 WEIGHTS = {
-    "int": dict(weight_quant=quant.Int8WeightPerTensorFloat),
-    "channel": dict(weight_quant=quant.Int8WeightPerChannelFloat),
-    "fixed": dict(weight_quant=quant.Int8WeightPerTensorFixedPoint),
-    "fixed_channel": dict(weight_quant=quant.Int8WeightPerChannelFixedPoint),
-    "shifted": dict(weight_quant=quant.ShiftedUint8WeightPerChannelFloat),
-    "learned": dict(weight_quant=quant.Int8WeightPerTensorFloat, weight_scaling_impl_type="PARAMETER_FROM_STATS"),
-    "floor": dict(weight_float_to_int_impl_type=FloatToIntImplType.FLOOR),
+    "int": {"weight_quant": quant.Int8WeightPerTensorFloat},
+    "channel": {"weight_quant": quant.Int8WeightPerChannelFloat},
+    "fixed": {"weight_quant": quant.Int8WeightPerTensorFixedPoint},
+    "fixed_channel": {"weight_quant": quant.Int8WeightPerChannelFixedPoint},
+    "shifted": {"weight_quant": quant.ShiftedUint8WeightPerChannelFloat},
+    "learned": {"weight_quant": quant.Int8WeightPerTensorFloat, "weight_scaling_impl_type": "PARAMETER_FROM_STATS"},
+    "floor": {"weight_float_to_int_impl_type": FloatToIntImplType.FLOOR},
 }
 
 
@@ -104,7 +104,9 @@ def test_zero_point_of_the_input():
     assert zero_point == round(zero_point)
     n_x = ref.quantize(x.numpy(), qx.scale.numpy(), zero_point, 0, 255) - int(zero_point)
     assert np.array_equal(_ints(qx), n_x)
-    assert np.array_equal(y, ref.linear(n_x, _ints(qw), qx.scale.numpy(), qw.scale.numpy(), layer.bias.detach().numpy()))
+    assert np.array_equal(
+        y, ref.linear(n_x, _ints(qw), qx.scale.numpy(), qw.scale.numpy(), layer.bias.detach().numpy())
+    )
 
 
 @pytest.mark.parametrize("features", [16, 300, 5000])
@@ -139,11 +141,11 @@ def test_int64_accumulator():
 
 
 CONVOLUTIONS = [
-    (qnn.QuantConv1d, (3, 8, 3), dict(padding=1), (4, 3, 11)),
-    (qnn.QuantConv2d, (3, 8, 3), dict(padding=1, stride=2), (2, 3, 9, 7)),
-    (qnn.QuantConv2d, (4, 8, (3, 1)), dict(groups=2, dilation=2, padding="same"), (2, 4, 9, 8)),
-    (qnn.QuantConv2d, (4, 4, 3), dict(groups=4, padding=1, padding_mode="reflect"), (2, 4, 9, 8)),
-    (qnn.QuantConv3d, (2, 4, 2), dict(), (1, 2, 4, 5, 3)),
+    (qnn.QuantConv1d, (3, 8, 3), {"padding": 1}, (4, 3, 11)),
+    (qnn.QuantConv2d, (3, 8, 3), {"padding": 1, "stride": 2}, (2, 3, 9, 7)),
+    (qnn.QuantConv2d, (4, 8, (3, 1)), {"groups": 2, "dilation": 2, "padding": "same"}, (2, 4, 9, 8)),
+    (qnn.QuantConv2d, (4, 4, 3), {"groups": 4, "padding": 1, "padding_mode": "reflect"}, (2, 4, 9, 8)),
+    (qnn.QuantConv3d, (2, 4, 2), {}, (1, 2, 4, 5, 3)),
 ]
 
 

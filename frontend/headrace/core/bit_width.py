@@ -21,9 +21,7 @@ MIN_LEARNED_BIT_WIDTH = 2
 class BitWidthConst(nn.Module):
     """A constant, no part of the state."""
 
-    def __init__(
-        self, bit_width: int, dtype: torch.dtype | None = None, device: torch.device | None = None
-    ) -> None:
+    def __init__(self, bit_width: int, dtype: torch.dtype | None = None, device: torch.device | None = None) -> None:
         super().__init__()
         self.static_bit_width: int | None = int(bit_width)
         self.bit_width = StatelessBuffer(optional_dtype(bit_width, dtype, device))
@@ -37,9 +35,7 @@ class BitWidthStatefulConst(nn.Module):
 
     bit_width: Tensor
 
-    def __init__(
-        self, bit_width: int, dtype: torch.dtype | None = None, device: torch.device | None = None
-    ) -> None:
+    def __init__(self, bit_width: int, dtype: torch.dtype | None = None, device: torch.device | None = None) -> None:
         super().__init__()
         self.register_buffer("bit_width", optional_dtype(bit_width, dtype, device))
 

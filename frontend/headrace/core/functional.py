@@ -79,7 +79,7 @@ def straight_through(x: Tensor, function: Rounding) -> Tensor:
     """``function(x)`` forward, the identity backward."""
     if not torch.is_grad_enabled() or not x.requires_grad:
         return function(x)
-    out: Tensor = _StraightThrough.apply(x, function)
+    out: Tensor = _StraightThrough.apply(x, function)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -129,7 +129,7 @@ def abs_binary_sign_grad(x: Tensor) -> Tensor:
     """``|x|`` whose gradient at 0 is +1, so that a learned magnitude can leave 0."""
     if not torch.is_grad_enabled() or not x.requires_grad:
         return x.abs()
-    out: Tensor = _AbsBinarySignGrad.apply(x)
+    out: Tensor = _AbsBinarySignGrad.apply(x)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -217,5 +217,7 @@ def fake_quantize(
         rounding: elementwise function to integers.
         clamp_ste: pass the gradient of clamped elements too (weights).
     """
-    out: Tensor = _FakeQuantize.apply(x, scale, zero_point, low, high, rounding, clamp_ste)
+    out: Tensor = _FakeQuantize.apply(  # type: ignore[no-untyped-call]
+        x, scale, zero_point, low, high, rounding, clamp_ste
+    )
     return out

@@ -98,7 +98,7 @@ def _remove_pass_through(graph: onnx.GraphProto) -> None:
     """Without identities, except from an input or initializer straight to an output."""
     outputs = {o.name for o in graph.output}
     alias: dict[str, str] = {}
-    kept = []
+    kept: list[onnx.NodeProto] = []
     producers = {out: node for node in graph.node for out in node.output}
     for node in graph.node:
         node.input[:] = [alias.get(i, i) for i in node.input]
@@ -233,4 +233,3 @@ def _convert_opset(model: onnx.ModelProto, opset_version: int) -> onnx.ModelProt
     except Exception as error:  # the converter raises RuntimeError and its own types without a common base
         raise ExportError(f"opset_version={opset_version}: {str(error).strip().splitlines()[0]}") from error
     return converted
-

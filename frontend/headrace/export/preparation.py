@@ -112,9 +112,7 @@ class _NoCache:
         return out
 
 
-def prepare(
-    model: nn.Module, args: tuple[Any, ...], make: Callable[[Quantizer], nn.Module], flavour: str
-) -> nn.Module:
+def prepare(model: nn.Module, args: tuple[Any, ...], make: Callable[[Quantizer], nn.Module], flavour: str) -> nn.Module:
     """A copy of *model* in evaluation mode with every quantizer replaced by ``make(quantizer)``.
 
     Args:
@@ -185,7 +183,9 @@ def _replacement(
         activation=activation,
     )
     if not bool(torch.isfinite(quantizer.scale).all()) or bool((quantizer.scale <= 0).any()):
-        raise ExportError(f"{name}: its scale must be positive and finite, got {quantizer.scale.flatten()[:4].tolist()}")
+        raise ExportError(
+            f"{name}: its scale must be positive and finite, got {quantizer.scale.flatten()[:4].tolist()}"
+        )
     if role != "act":
         _check_reproduced(quantizer, seen)
     return make(quantizer)
@@ -219,7 +219,14 @@ def _integer_format(
         return {**common, "kind": "binary", "rounding": "ROUND"}
     if isinstance(tensor_quant, TernaryQuant):
         threshold = float(tensor_quant.threshold)
-        return {**common, "kind": "ternary", "narrow": True, "signed": True, "rounding": "ROUND", "threshold": threshold}
+        return {
+            **common,
+            "kind": "ternary",
+            "narrow": True,
+            "signed": True,
+            "rounding": "ROUND",
+            "threshold": threshold,
+        }
     if role != "act":  # already quantized: any rounding keeps it
         return {**common, "kind": "int", "rounding": "ROUND"}
     if not isinstance(tensor_quant, RescalingIntQuant) or proxy.rounding_mode is None:

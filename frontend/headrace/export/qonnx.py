@@ -28,9 +28,7 @@ DEFAULT_OPSET = 18
 
 def _symbolic(op: str, inputs: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
     x = inputs[0]
-    return torch.onnx.ops.symbolic(
-        f"{DOMAIN}::{op}", inputs, attrs=attributes, dtype=x.dtype, shape=x.shape, version=1
-    )
+    return torch.onnx.ops.symbolic(f"{DOMAIN}::{op}", inputs, attrs=attributes, dtype=x.dtype, shape=x.shape, version=1)
 
 
 class _QonnxQuant(nn.Module):
@@ -51,11 +49,13 @@ class _QonnxQuant(nn.Module):
 
     def forward(self, x: Tensor, input: Any = None, weight: Any = None) -> Tensor:
         inputs = [self.activation(x), self.scale, self.zero_point, self.bit_width]
-        return _symbolic("Quant", inputs, self.attributes)  # type: ignore[arg-type]
+        return _symbolic("Quant", inputs, self.attributes)
 
 
 class _QonnxBipolarQuant(nn.Module):
     """``BipolarQuant``."""
+
+    scale: Tensor
 
     def __init__(self, quantizer: Quantizer) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class _QonnxBipolarQuant(nn.Module):
         self.is_quant_enabled = True
 
     def forward(self, x: Tensor, input: Any = None, weight: Any = None) -> Tensor:
-        return _symbolic("BipolarQuant", [self.activation(x), self.scale], {})  # type: ignore[list-item]
+        return _symbolic("BipolarQuant", [self.activation(x), self.scale], {})
 
 
 class _QonnxTernaryQuant(nn.Module):

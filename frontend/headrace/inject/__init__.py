@@ -14,23 +14,22 @@ part; :mod:`headrace.inject.resolver` does it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 __all__ = ["BaseInjector", "ExtendedInjector", "Injector", "Reference", "Value", "this", "value"]
 
-T = TypeVar("T")
 _OWN = frozenset({"attributes", "let", "overrides", "parts"})
 
 
-class Value(Generic[T]):
+class Value:
     """A function to evaluate when the attribute is asked for; made by :func:`value`."""
 
-    def __init__(self, function: Callable[..., T]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
         self.__doc__ = function.__doc__
 
 
-def value(function: Callable[..., T]) -> Value[T]:
+def value(function: Callable[..., object]) -> Any:
     """Decorator: the attribute is what *function* returns for the attributes named as its arguments.
 
     A returned class is instantiated and a returned :data:`this` reference is followed, as if written in its place.
@@ -46,7 +45,7 @@ class Reference:
 
 
 class _This:
-    def __getattr__(self, name: str) -> Reference:
+    def __getattr__(self, name: str) -> Any:
         return Reference(name)
 
 
@@ -80,7 +79,8 @@ class ExtendedInjector:
         """The class as declared, which can be pickled by name, and what :meth:`let` has replaced since."""
         if not vars(cls).get("overrides"):
             return cls, {}
-        base, replaced = cls.__mro__[1].parts()
+        parent: type[ExtendedInjector] = cls.__bases__[0]
+        base, replaced = parent.parts()
         own = {k: v for k, v in vars(cls).items() if not k.startswith("__") and k not in _OWN}
         return base, {**replaced, **own}
 

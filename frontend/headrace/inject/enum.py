@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from headrace.errors import did_you_mean
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 
-class Directive(str, Enum):
+class Directive(StrEnum):
     """Base of the enums: a string with its own name, matched without regard to case."""
 
     @staticmethod

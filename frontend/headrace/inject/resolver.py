@@ -137,6 +137,6 @@ class Resolver:
 
 
 def _is_solver_attribute(quantizer: type[ExtendedInjector], name: str) -> bool:
-    """Whether the topmost class that declares *name* is part of the library (solvers declare more than one use needs)."""
+    """Whether the topmost class that declares *name* is part of the library."""
     owners = [base for base in quantizer.__mro__ if name in vars(base)]
     return any(owner.__module__.startswith("headrace.") for owner in owners)

@@ -132,16 +132,20 @@ def apply(layer: Any, input: Any, weight: Any, bias: Tensor | None) -> Tensor | 
     if cached is None or input_scale is None:
         return None
     wide = float(x.bit_width) > 20
-    n = integers(x.value.detach().double(), x.scale.detach().double()) if wide else integers(
-        x.value.detach(), x.scale.detach()
+    n = (
+        integers(x.value.detach().double(), x.scale.detach().double())
+        if wide
+        else integers(x.value.detach(), x.scale.detach())
     )
     acc = accumulate(n, cached, cached.largest_sum * _largest_magnitude(x), geometry)
     scale = (input_scale.double() * cached.scale.double()).float()
-    out = acc.to(torch.float32) * scale.view(geometry.channel_shape(acc))
+    out: Tensor = acc.to(torch.float32) * scale.view(geometry.channel_shape(acc))
     if bias is not None:
         out = out + bias.detach().view(geometry.channel_shape(acc))
     if torch.is_grad_enabled() and (x.value.requires_grad or weight.value.requires_grad):
-        return _Substitute.apply(geometry(x.value, weight.value, bias), out)  # type: ignore[no-any-return]
+        fake = geometry(x.value, weight.value, bias)
+        substituted: Tensor = _Substitute.apply(fake, out)  # type: ignore[no-untyped-call]
+        return substituted
     return out
 
 

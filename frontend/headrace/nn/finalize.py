@@ -28,7 +28,7 @@ from headrace.nn import exact
 from headrace.nn.elementwise import CanonicalBatchNorm, batch_norm_constants, through_float64
 from headrace.nn.quant_layer import QuantWeightBiasInputOutputLayer
 from headrace.quant_tensor import IntQuantTensor, unpack_quant_tensor
-from headrace.quant_tensor.torch_functions import HANDLERS, MOVING, METHODS
+from headrace.quant_tensor.torch_functions import HANDLERS, METHODS, MOVING
 
 _TRANSCENDENTAL: frozenset[Callable[..., Any]] = frozenset(
     {
@@ -239,9 +239,7 @@ def _compare(model: nn.Module, final: Finalized, sample: tuple[Any, ...]) -> Fin
         reference = _plain_outputs(reference_model(*sample))
     pairs = zip(_named_tensors(deployed), _named_tensors(reference), strict=True)
     outputs = tuple(
-        OutputDifference(
-            name, a.numel(), int((a != b).sum()), float((a - b).abs().max()) if a.numel() else 0.0
-        )
+        OutputDifference(name, a.numel(), int((a != b).sum()), float((a - b).abs().max()) if a.numel() else 0.0)
         for (name, a), (_, b) in pairs
     )
     return FinalizeReport(outputs, tuple(name or "model" for name, layer in layers if layer.last_was_exact is False))
@@ -249,6 +247,4 @@ def _compare(model: nn.Module, final: Finalized, sample: tuple[Any, ...]) -> Fin
 
 def _named_tensors(out: Any) -> list[tuple[str, Tensor]]:
     leaves = pytree.tree_flatten_with_path(out)[0]
-    return [
-        ("output" + pytree.keystr(path), leaf) for path, leaf in leaves if isinstance(leaf, Tensor)
-    ]
+    return [("output" + pytree.keystr(path), leaf) for path, leaf in leaves if isinstance(leaf, Tensor)]

@@ -92,7 +92,7 @@ class ConvGeometry(Geometry):
     def integer(self, x: Tensor, weight: Tensor) -> Tensor:
         if x.dtype == torch.float32 and x.device.type == "cpu":
             # oneDNN's direct algorithm multiplies and adds; NNPACK would use Winograd.
-            with torch.backends.nnpack.flags(enabled=False):  # type: ignore[no-untyped-call]
+            with torch.backends.nnpack.flags(enabled=False):
                 return self(x, weight, None)
         return self._by_patches(x, weight)
 
@@ -119,5 +119,7 @@ class ConvGeometry(Geometry):
         if scale.numel() == 1:
             return scale.reshape(-1)
         channels = x.shape[x.dim() - self.ndim - 1]
-        per_channel = scale.numel() == channels and scale.shape[x.dim() - self.ndim - 1 - (x.dim() - scale.dim())] == channels
+        per_channel = (
+            scale.numel() == channels and scale.shape[x.dim() - self.ndim - 1 - (x.dim() - scale.dim())] == channels
+        )
         return scale.reshape(-1) if per_channel and self.groups == channels else None

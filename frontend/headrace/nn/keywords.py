@@ -9,9 +9,7 @@ from headrace.inject.errors import QuantizerTypeError
 from headrace.inject.vocabulary import VOCABULARY
 
 
-def split_keywords(
-    layer: str, keywords: Mapping[str, object], prefixes: Sequence[str]
-) -> dict[str, dict[str, object]]:
+def split_keywords(layer: str, keywords: Mapping[str, object], prefixes: Sequence[str]) -> dict[str, dict[str, object]]:
     """The keywords of each prefix, prefix removed; an empty prefix takes what the others leave.
 
     Raises:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from headrace.inject import ExtendedInjector
 from headrace.inject.errors import QuantizerTypeError, QuantLayerError
 from headrace.nn import exact
+from headrace.nn.geometry import Geometry
 from headrace.nn.keywords import split_keywords
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
 from headrace.quant.none import NoneActQuant, NoneBiasQuant, NoneWeightQuant
@@ -93,9 +94,13 @@ class QuantNonLinearActLayer(QuantLayer):
         keywords: Mapping[str, object],
     ) -> None:
         super().__init__()
+        self.input_quant: Any
+        self.act_quant: Any
         self.return_quant_tensor = _flag("return_quant_tensor", return_quant_tensor)
         groups = split_keywords(type(self).__name__, keywords, ("input_", ""))
-        self.input_quant = _build_quantizer(self, "input_quant", input_quant, NoneActQuant, groups["input_"], {}, "input_")
+        self.input_quant = _build_quantizer(
+            self, "input_quant", input_quant, NoneActQuant, groups["input_"], {}, "input_"
+        )
         activation = {"act_impl": act_impl, "passthrough_act": passthrough_act}
         self.act_quant = _build_quantizer(self, "act_quant", act_quant, NoneActQuant, groups[""], activation, "")
 
@@ -109,8 +114,12 @@ class QuantWeightBiasInputOutputLayer(QuantLayer):
     A subclass also inherits from the torch layer, whose constructor has run when :meth:`_init_quantizers` is called.
     """
 
-    weight: nn.Parameter
-    bias: nn.Parameter | None
+    weight: Tensor
+    bias: Any
+    weight_quant: Any
+    bias_quant: Any
+    input_quant: Any
+    output_quant: Any
     last_was_exact: bool | None = None
     """Whether the last evaluation accumulated integers; ``None`` before."""
 
@@ -144,7 +153,7 @@ class QuantWeightBiasInputOutputLayer(QuantLayer):
         raise NotImplementedError
 
     @property
-    def geometry(self) -> exact.Geometry:
+    def geometry(self) -> Geometry:
         """The linear operation of this layer."""
         raise NotImplementedError
 

@@ -85,5 +85,5 @@ class QuantProxyFromInjector(nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         base, overrides = state.pop("quant_injector")
-        super().__setstate__({**state, "quant_injector": base.let(**overrides)})
-
+        state["quant_injector"] = base.let(**overrides)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from torch import nn
+
 from headrace.core.function_wrapper import CeilSte
 from headrace.core.quant import ClampedBinaryQuant
 from headrace.core.stats import NegativeMinOrZero, NegativePercentileOrZero
@@ -77,7 +81,7 @@ class BatchQuantStatsScaling1d(ExtendedInjector):
     scaling_stats_op = StatsOp.MAX_AVE
     scaling_stats_momentum = None
     affine_shift_scale = False
-    scaling_stats_permute_dims = (1, 0, 2)
+    scaling_stats_permute_dims: tuple[int, ...] = (1, 0, 2)
     scaling_min_val = 1e-10
 
 
@@ -95,7 +99,7 @@ class IntQuant(ExtendedInjector):
     float_to_int_impl_type = FloatToIntImplType.ROUND
     narrow_range = False
     signed = True
-    zero_point_impl = ZeroZeroPoint
+    zero_point_impl: type[nn.Module] = ZeroZeroPoint
 
 
 class NarrowIntQuant(IntQuant):
@@ -164,7 +168,7 @@ class PerChannelPoTScaling8bit(PerTensorPoTScaling8bit):
 class SignedBinaryClampedConst(ExtendedInjector):
     """-scale or +scale, constant scale."""
 
-    tensor_quant = ClampedBinaryQuant
+    tensor_quant: Any = ClampedBinaryQuant
     scaling_impl_type = ScalingImplType.CONST
     restrict_scaling_type = RestrictValueType.FP
     float_to_int_impl_type = FloatToIntImplType.ROUND

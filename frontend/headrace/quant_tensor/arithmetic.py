@@ -22,10 +22,7 @@ def check_same(what: str, a: Tensor, b: Tensor) -> None:
     Raises:
         QuantLayerError: naming *what* and both values.
     """
-    if a.shape != b.shape and (a.numel() == 1) != (b.numel() == 1):
-        same = False
-    else:
-        same = bool(torch.allclose(a, b))
+    same = False if a.shape != b.shape and (a.numel() == 1) != (b.numel() == 1) else bool(torch.allclose(a, b))
     if not same:
         raise QuantLayerError(
             f"{what} are different: {a.flatten()[:4].tolist()} and {b.flatten()[:4].tolist()}; pass both operands "

@@ -18,6 +18,8 @@ from headrace.inject.errors import QuantLayerError
 
 _GRID_TOLERANCE = {torch.float64: 1e-1, torch.float32: 2e-1, torch.float16: 0.5, torch.bfloat16: 0.5}
 
+_Int = int  # IntQuantTensor has a method of that name
+
 
 def _tensor(x: Tensor | float) -> Tensor:
     return x if isinstance(x, Tensor) else torch.tensor(float(x))
@@ -103,11 +105,11 @@ class IntQuantTensor:
         """Shape of the value."""
         return self.value.shape
 
-    def size(self, dim: int | None = None) -> Any:
+    def size(self, dim: _Int | None = None) -> Any:
         """Size of the value."""
         return self.value.size() if dim is None else self.value.size(dim)
 
-    def dim(self) -> int:
+    def dim(self) -> _Int:
         """Number of dimensions of the value."""
         return self.value.dim()
 
@@ -182,7 +184,7 @@ class IntQuantTensor:
     def __getitem__(self, index: Any) -> Any:
         return self._moved(self.value[index])
 
-    def __len__(self) -> int:
+    def __len__(self) -> _Int:
         return len(self.value)
 
     def _moved(self, value: Tensor) -> Any:
@@ -202,7 +204,7 @@ class IntQuantTensor:
         """See :meth:`torch.Tensor.reshape`."""
         return self._moved(self.value.reshape(*shape))
 
-    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Any:
+    def flatten(self, start_dim: _Int = 0, end_dim: _Int = -1) -> Any:
         """See :meth:`torch.Tensor.flatten`."""
         return self._moved(self.value.flatten(start_dim, end_dim))
 
@@ -210,7 +212,7 @@ class IntQuantTensor:
         """See :meth:`torch.Tensor.squeeze`."""
         return self._moved(self.value.squeeze(*dim))
 
-    def unsqueeze(self, dim: int) -> Any:
+    def unsqueeze(self, dim: _Int) -> Any:
         """See :meth:`torch.Tensor.unsqueeze`."""
         return self._moved(self.value.unsqueeze(dim))
 
@@ -226,7 +228,7 @@ class IntQuantTensor:
 
         return self.set(value=function(self.value), scale=follow(self.scale), zero_point=follow(self.zero_point))
 
-    def transpose(self, dim0: int, dim1: int) -> IntQuantTensor:
+    def transpose(self, dim0: _Int, dim1: _Int) -> IntQuantTensor:
         """See :meth:`torch.Tensor.transpose`."""
         return self._permuted(lambda t: t.transpose(dim0, dim1))
 

@@ -162,6 +162,6 @@ METHODS: dict[Callable[..., Any], Handler] = {
 }
 _ARITHMETIC = (torch.add, torch.mul, torch.sub, torch.matmul)
 MOVING: frozenset[Callable[..., Any]] = frozenset(
-    {f for f in HANDLERS if f not in _ARITHMETIC and not getattr(torch.Tensor, f.__name__, None) is f} | METHODS.keys()
+    {f for f in HANDLERS if f not in _ARITHMETIC and getattr(torch.Tensor, f.__name__, None) is not f} | METHODS.keys()
 )
 """Functions whose result is on the grid of their first argument without any arithmetic."""

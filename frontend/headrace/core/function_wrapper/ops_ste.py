@@ -6,17 +6,16 @@ where QONNX has none); the fused path and the exporters use them, a custom modul
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from headrace.core import functional
-from headrace.core.functional import Rounding
 
 
 class _Rounding(nn.Module):
-    rounding: ClassVar[Rounding]
+    rounding: ClassVar[Any]
     qonnx_mode: ClassVar[str | None] = None
 
     def forward(self, x: Tensor) -> Tensor:

@@ -53,14 +53,16 @@ class ActQuantSolver(QuantSolver):
         if scaling_const is not None:
             return scaling_const
         if max_val is None or min_val is None:
-            raise QuantizerTypeError("the scale of this activation quantizer starts from min_val and max_val: give both")
+            raise QuantizerTypeError(
+                "the scale of this activation quantizer starts from min_val and max_val: give both"
+            )
         return max(abs(float(min_val)), abs(float(max_val)))
 
     @value
     def min_val(signed: bool) -> float | None:
         return None if signed else 0.0
 
-    max_val = None
+    max_val: float | None = None
 
     @value
     def scaling_shape(scaling_per_output: object) -> Any:

@@ -51,7 +51,7 @@ class ParameterQuantSolver(QuantSolver):
         if directive(ScalingImplType, "scaling_impl_type", scaling_impl_type) is not ScalingImplType.HE:
             return scaling_const
         fans = [p.view(p.shape[0], -1).shape[1] for p in tracked_parameter_list]
-        return sum((2.0 / fan) ** 0.5 for fan in fans) / len(fans)
+        return float(sum((2.0 / fan) ** 0.5 for fan in fans) / len(fans))
 
     @value
     def tensor_clamp_impl(scaling_impl_type: object, bit_width_impl_type: object = BitWidthImplType.CONST) -> Any:
