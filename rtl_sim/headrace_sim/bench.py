@@ -22,7 +22,7 @@ from headrace_sim.result import channel_groups
 from headrace_sim.stalls import StallSpec, stall_pattern
 
 CLOCK_NS = 10
-_MAX_VIOLATIONS = 16
+_MAX_REPORTS = 4  # of one kind on one stream: the first ones tell
 _CHUNK = 4096
 
 
@@ -104,6 +104,7 @@ class Bench:
         self.reset_cycles = cast(int, job["reset_cycles"])
         self.violations: list[dict[str, object]] = []
         self.cycle = 0
+        self.end: int | None = None  # the last cycle, known once every word has moved
         self.groups: dict[str, list[Channel]] = {}
         stalls = cast(dict[str, list[int]], job["stalls"])
         for group, specs in channel_groups(manifest, bool(job["trace"])).items():
@@ -143,7 +144,8 @@ class Bench:
             channel.tdata.value = channel.words[sent]
             channel.tlast.value = int(channel.last_of_frame(sent))
         for channel in self.groups["output"]:
-            ready = not next(channel.stalls)
+            # After the last expected word nothing stalls, so that a surplus word shows within the tail.
+            ready = self.end is not None or not next(channel.stalls)
             if ready != channel.ready or self.cycle == 0:
                 channel.ready = ready
                 channel.tready.value = int(ready)
@@ -204,15 +206,9 @@ class Bench:
             return False
 
     def report(self, channel: Channel, kind: str) -> None:
-        self.violations.append(
-            {
-                "cycle": self.cycle,
-                "group": channel.group,
-                "index": channel.index,
-                "kind": kind,
-                "word": len(channel.cycles),
-            }
-        )
+        same = {"group": channel.group, "index": channel.index, "kind": kind}
+        if sum(same.items() <= violation.items() for violation in self.violations) < _MAX_REPORTS:
+            self.violations.append({"cycle": self.cycle, **same, "word": len(channel.cycles)})
 
     def complete(self) -> bool:
         return all(
@@ -230,24 +226,22 @@ class Bench:
         for _ in range(self.reset_cycles):
             await edge
         self.reset.value = 1
-        progress, end = 0, None
+        progress = 0
         while True:
             self.drive()
             await edge
             if self.sample():
                 progress = self.cycle
-            if end is None and self.complete():
-                end = self.cycle + self.tail
-            outcome = self._outcome(progress, end)
+            if self.end is None and self.complete():
+                self.end = self.cycle + self.tail
+            outcome = self._outcome(progress)
             self.cycle += 1
             if outcome:
                 return outcome
 
-    def _outcome(self, progress: int, end: int | None) -> str:
-        if len(self.violations) >= _MAX_VIOLATIONS:
-            return "violations"
-        if end is not None:
-            return "done" if self.cycle >= end else ""
+    def _outcome(self, progress: int) -> str:
+        if self.end is not None:
+            return "done" if self.cycle >= self.end else ""
         return "deadlock" if self.cycle - progress >= self.timeout else ""
 
     def write(self, outcome: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace_sim import verilate
 from headrace_sim.cache import content_key
+from headrace_sim.cpp_engine import check_log
 from headrace_sim.errors import BuildError, SimulationError
 from headrace_sim.toolchain import icarus
 
@@ -89,6 +90,7 @@ def run(manifest: Manifest, job: Job, program: Path) -> None:
         failure = error
     if not (job.folder / "status.json").is_file():
         raise SimulationError(f"design {manifest.name}: the cocotb bench failed:\n{_tail(log)}") from failure
+    check_log(manifest, log.read_text(errors="replace"))
 
 
 def _simulator_arguments(job: Job) -> tuple[list[str], list[str]]:

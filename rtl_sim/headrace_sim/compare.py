@@ -73,7 +73,7 @@ def first_mismatch(
 
 def _in_data_order(manifest: Manifest) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """(layer, kind, names) of every stream and output once: the layers in topological order, then the rest."""
-    aliases = {port.port: (port.tensor, port.port) for port in manifest.outputs}
+    aliases: dict[str, tuple[str, ...]] = {port.port: (port.tensor, port.port) for port in manifest.outputs}
     aliases |= {port.tensor: (port.tensor, port.port) for port in manifest.outputs}
     aliases |= {stream.name: (stream.name,) for stream in manifest.streams}
     kinds = {layer.name: layer.kind for layer in manifest.layers}

@@ -47,6 +47,14 @@ def run(manifest: Manifest, job: Job, program: Path) -> None:
             f"design {manifest.name}: the simulator stopped with exit status {done.returncode}:\n"
             f"{done.stdout[-_LOG_CHARACTERS:]}"
         )
+    check_log(manifest, done.stdout)
+
+
+def check_log(manifest: Manifest, log: str) -> None:
+    """Raise SimulationError if a memory file was missing or short: simulators go on with unknown contents."""
+    for line in log.splitlines():
+        if "$readmem" in line:
+            raise SimulationError(f"design {manifest.name}: {line.strip()}")
 
 
 def job_text(manifest: Manifest, job: Job) -> str:

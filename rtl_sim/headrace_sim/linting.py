@@ -61,7 +61,7 @@ def _lint_verilator(manifest: Manifest) -> list[LintMessage]:
 
 
 def _lint_icarus(manifest: Manifest, program: Path) -> list[LintMessage]:
-    command = [str(program), "-g2012", "-tnull", "-Wall", "-Wno-timescale", "-s", manifest.top]
+    command = [str(program), "-g2012", "-tnull", "-s", manifest.top]
     command += [str(path) for path in manifest.source_paths]
     status, output = _run(command, manifest, None)
     severity = "error" if status else "warning"

@@ -21,7 +21,7 @@ def value_range(fmt: WordFormat) -> tuple[int, int]:
     return -(1 << (fmt.bits - 1)), (1 << (fmt.bits - 1)) - 1
 
 
-def check_values(array: Ints, fmt: WordFormat, name: str) -> None:
+def check_values(array: NDArray[np.integer], fmt: WordFormat, name: str) -> None:
     """Raise ArrayError if an element of `array` cannot be represented in `fmt`."""
     low, high = value_range(fmt)
     bad = (array < low) | (array > high)

@@ -161,7 +161,7 @@ def check_inputs(manifest: Manifest, inputs: Mapping[str, NDArray[np.integer]]) 
     return arrays
 
 
-def _check_array(array: NDArray[np.generic], port: Port) -> Ints:
+def _check_array(array: NDArray[np.integer], port: Port) -> Ints:
     if array.dtype.kind not in "iu":
         raise ArrayError(f"array {port.tensor!r}: expected integers, got {array.dtype}")
     if array.ndim < 2 or len(array) == 0 or array[0].size != port.frame_elements:
@@ -169,9 +169,9 @@ def _check_array(array: NDArray[np.generic], port: Port) -> Ints:
             f"array {port.tensor!r}: expected shape (frames, {port.frame_elements}) with at least one frame, "
             f"got {array.shape}"
         )
-    flat = array.reshape(len(array), -1).astype(np.int64)
+    flat = array.reshape(len(array), -1)
     check_values(flat, port, port.tensor)
-    return flat
+    return flat.astype(np.int64)
 
 
 def _check_options(engine: str, simulator: str, stall_in: float, stall_out: float) -> None:

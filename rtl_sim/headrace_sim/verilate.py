@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import resources
@@ -55,7 +55,7 @@ def build(manifest: Manifest, options: BuildOptions, cache: BuildCache, jobs: in
     compiler = Compiler(tool, options, jobs)
     glue = glue_source(manifest, options)
     control = control_file(manifest, options)
-    parts: list[str | bytes] = [compiler.identity, repr(options), manifest.top, glue, control]
+    parts: list[str | bytes] = [compiler.identity, *compiler.link_flags, repr(options), manifest.top, glue, control]
     for path in manifest.source_paths:
         parts += [path.name, path.read_bytes()]
 
@@ -65,7 +65,8 @@ def build(manifest: Manifest, options: BuildOptions, cache: BuildCache, jobs: in
         check_ports(manifest, (folder / "Vtop.h").read_text())
         (folder / "glue.cpp").write_text(glue)
         runtime = _runtime(compiler, _class_list(folder, "GLOBAL"), cache)
-        compiler.link(_compile_model(compiler, folder), runtime, folder / manifest.top)
+        header = _precompiled_header(compiler, cache)
+        compiler.link(_compile_model(compiler, folder, header), runtime, folder / manifest.top)
         for file in folder.iterdir():
             if file.name != manifest.top:
                 file.unlink()
@@ -79,6 +80,7 @@ class Compiler:
 
     def __init__(self, tool: Verilator, options: BuildOptions, jobs: int) -> None:
         self.path, version = cxx_compiler()
+        self.is_clang = "clang" in version
         self.options = options
         self.jobs = jobs
         waves = options.waves
@@ -108,17 +110,11 @@ class Compiler:
             libs = _cocotb_libs()
             self.link_flags += [f"-Wl,-rpath,{libs}", f"-L{libs}", "-lcocotbvpi_verilator"]
         driver = b"".join(_package_file(name).read_bytes() for name in ("driver.cpp", "driver.h"))
-        self.identity = content_key([tool.version, version, *self.flags, *self.link_flags, driver])
+        self.identity = content_key([tool.version, version, *self.flags, driver])
 
-    def compile(self, source: Path, target: Path, optimize: str) -> None:
-        run_tool(
-            [str(self.path), f"-O{optimize}", *self.flags, f"-I{source.parent}", "-c", str(source), "-o", str(target)],
-            source.parent,
-        )
-
-    def compile_all(self, tasks: Iterable[tuple[Path, Path, str]]) -> None:
-        with ThreadPoolExecutor(self.jobs) as pool:
-            list(pool.map(lambda task: self.compile(*task), tasks))
+    def compile(self, source: Path, target: Path, optimize: str, extra: Sequence[str] = ()) -> None:
+        command = [str(self.path), f"-O{optimize}", *self.flags, f"-I{source.parent}", *extra]
+        run_tool([*command, "-c", str(source), "-o", str(target)], source.parent)
 
     def link(self, objects: Sequence[Path], runtime: Sequence[Path], target: Path) -> None:
         files = [str(path) for path in (*objects, *runtime)]
@@ -317,7 +313,7 @@ def _class_list(folder: Path, group: str) -> dict[str, list[str]]:
     return lists
 
 
-def _compile_model(compiler: Compiler, folder: Path) -> list[Path]:
+def _compile_model(compiler: Compiler, folder: Path, header: list[str]) -> list[Path]:
     """Compile the generated classes; the functions that run once are never optimised in a large model."""
     sources: dict[str, list[str]] = {"FAST": [], "SLOW": []}
     for group in ("CLASSES", "SUPPORT"):
@@ -328,29 +324,50 @@ def _compile_model(compiler: Compiler, folder: Path) -> list[Path]:
     if sum((folder / name).stat().st_size for name in every) < _SINGLE_UNIT_BYTES:
         (folder / "unit.cpp").write_text("".join(f'#include "{name}"\n' for name in every))
         sources = {"FAST": ["unit.cpp"], "SLOW": []}
-    level = {"FAST": compiler.options.optimize, "SLOW": "0"}
-    tasks = [
-        (folder / name, folder / f"{Path(name).stem}.o", level[speed])
-        for speed, names in sources.items()
-        for name in names
-    ]
+    tasks = [(folder / name, compiler.options.optimize, header) for name in sources["FAST"]]
+    tasks += [(folder / name, "0", []) for name in sources["SLOW"]]
     tasks.sort(key=lambda task: task[0].stat().st_size, reverse=True)
-    compiler.compile_all(tasks)
-    return [target for _, target, _ in tasks]
+
+    def compile_one(task: tuple[Path, str, list[str]]) -> Path:
+        source, optimize, extra = task
+        compiler.compile(source, source.with_suffix(".o"), optimize, extra)
+        return source.with_suffix(".o")
+
+    with ThreadPoolExecutor(compiler.jobs) as pool:
+        return list(pool.map(compile_one, tasks))
 
 
 def _runtime(compiler: Compiler, stems: dict[str, list[str]], cache: BuildCache) -> list[Path]:
-    """Object files of the driver and of Verilator's run-time library, compiled once per tool version."""
-    names = stems["FAST"] + stems["SLOW"]
+    """Object files of the driver and of Verilator's run-time library, each compiled once per tool version."""
+    sources = [(compiler.include / f"{name}.cpp", "1") for name in stems["FAST"] + stems["SLOW"]]
+    if compiler.options.bench == "cpp":
+        sources.append((_package_file("driver.cpp"), "2"))
+
+    def cached_object(task: tuple[Path, str]) -> Path:
+        source, optimize = task
+        key = content_key(["object", compiler.identity, source.name, optimize])
+        folder, _ = cache.get(key, lambda work: compiler.compile(source, work / "object.o", optimize))
+        return folder / "object.o"
+
+    with ThreadPoolExecutor(compiler.jobs) as pool:
+        return list(pool.map(cached_object, sources))
+
+
+def _precompiled_header(compiler: Compiler, cache: BuildCache) -> list[str]:
+    """Flags that make a model's files start from a precompiled header, which halves the time of a small one.
+
+    The header fits one set of flags, so it exists for the usual ones only, and in the format of GCC.
+    """
+    options = compiler.options
+    if compiler.is_clang or options.optimize != DEFAULT_OPTIMIZE or options.waves:
+        return []
 
     def make(folder: Path) -> None:
-        tasks = [(compiler.include / f"{name}.cpp", folder / f"{name}.o", "1") for name in names]
-        if compiler.options.bench == "cpp":
-            tasks.append((_package_file("driver.cpp"), folder / "driver.o", "2"))
-        compiler.compile_all(tasks)
+        (folder / "model.h").write_text('#include "driver.h"\n#include "verilated_sym_props.h"\n')
+        compiler.compile(folder / "model.h", folder / "model.h.gch", options.optimize, ["-x", "c++-header"])
 
-    folder, _ = cache.get(content_key(["runtime", compiler.identity, *names]), make)
-    return sorted(folder.glob("*.o"))
+    folder, _ = cache.get(content_key(["header", compiler.identity, options.optimize]), make)
+    return ["-include", str(folder / "model.h")]
 
 
 def _package_file(name: str) -> Path:
