@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from headrace_sim.manifest import Manifest, Port
 from numpy.typing import NDArray
 
 from headrace.codegen.names import Namespace
 from headrace.codegen.render import library_modules, render_library, render_module
 from headrace.ir import IntRange
 from headrace.layers import Layer, StreamType
+from headrace_sim.manifest import Manifest, Port
 
 Int = NDArray[np.int64]
 ADAPTERS = ("headrace_axis_input.sv.j2", "headrace_axis_output.sv.j2")
@@ -69,7 +69,7 @@ def build_bench(layers: Mapping[str, Layer], folder: Path) -> Bench:
         (rtl / f"{name}.sv").write_text(text)
     top, inputs, outputs = _top(layers, modules)
     (rtl / "bench.sv").write_text(top)
-    sources = sorted(t.removesuffix(".sv.j2") for t in libraries) + [*modules.values(), "bench"]
+    sources = [*sorted(t.removesuffix(".sv.j2") for t in libraries), *modules.values(), "bench"]
     manifest = Manifest(
         root=folder,
         name="bench",

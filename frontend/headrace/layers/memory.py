@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
@@ -54,3 +55,41 @@ def memory_resources(depth: int, width: int) -> Resources:
         return Resources(lut=ceil(depth / 64) * width)
     words = next((w for w, d in ((36, 512), (18, 1024), (9, 2048), (4, 4096), (2, 8192)) if depth <= d), 1)
     return Resources(bram18=ceil(width / words) * ceil(depth / (16384 if words == 1 else depth)))
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Constants that a module reads: one word becomes a literal, more become a memory.
+
+    Args:
+        words: ``(depth, elements)``.
+        range: of the elements.
+    """
+
+    words: Int
+    range: IntRange
+
+    @property
+    def depth(self) -> int:
+        """Number of words."""
+        return int(self.words.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Bits of a word."""
+        return int(self.words.shape[1]) * self.range.bits
+
+    @property
+    def literal(self) -> int | None:
+        """The only word, or None when a memory is needed."""
+        return packed_words(self.words, self.range)[0] if self.depth == 1 else None
+
+    @property
+    def text(self) -> str:
+        """``$readmemh`` text."""
+        return memory_text(self.words, self.range)
+
+    @property
+    def style(self) -> str:
+        """Kind of memory to ask the synthesis tool for."""
+        return ram_style(self.depth, self.width)

@@ -176,7 +176,7 @@ class MVAU(Layer):
     def legal_styles(self) -> tuple[str, ...]:
         """Arithmetic that fits the operands, the preferred first."""
         w, x = self.weight_range, self.stream.range
-        ternary = -1 <= w.lo and w.hi <= 1 and w.lo < 0
+        ternary = w.lo == -1 and w.hi <= 1
         styles = [
             ("xnor", w.bipolar and x.bipolar),
             ("and", w.bipolar and not x.bipolar),

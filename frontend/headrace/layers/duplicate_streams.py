@@ -1,0 +1,58 @@
+"""DuplicateStreams: one stream for several readers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from headrace.ir import Array
+from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
+
+
+@dataclass(frozen=True, eq=False)
+class DuplicateStreams(Layer):
+    """Every word to each of ``copies`` outputs, which may take it at different times.
+
+    ``pe`` elements travel in a word; the ``elements`` of ``stream`` are replaced by it.
+    """
+
+    kind: ClassVar[str] = "DuplicateStreams"
+
+    stream: StreamType
+    copies: int = 2
+    pe: int = 1
+
+    @property
+    def inputs(self) -> tuple[StreamType, ...]:
+        return (replace(self.stream, elements=self.pe),)
+
+    @property
+    def outputs(self) -> tuple[StreamType, ...]:
+        return self.inputs * self.copies
+
+    @property
+    def cycles(self) -> int:
+        return self.inputs[0].words
+
+    @property
+    def latency(self) -> int:
+        return 1
+
+    @property
+    def folding(self) -> dict[str, int]:
+        return {"PE": self.pe}
+
+    @property
+    def folding_choices(self) -> dict[str, tuple[int, ...]]:
+        return {"PE": divisors(self.stream.shape[-1])}
+
+    def execute(self, *inputs: Array) -> tuple[Array, ...]:
+        return inputs * self.copies
+
+    def resources(self) -> Resources:
+        """An estimate: one register for the word, one flag and two LUTs an output."""
+        return Resources(lut=2.0 * self.copies, ff=self.inputs[0].word_bits + self.copies)
+
+    def rtl(self) -> RtlModule:
+        context = {"copies": self.copies, "word": self.inputs[0].word_bits, "cycles": self.cycles}
+        return RtlModule("duplicate_streams.sv.j2", context)

@@ -1,0 +1,126 @@
+"""Lookup: any integer function of one value, per channel, as a table in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from headrace.errors import FoldingError
+from headrace.ir import Array, IntRange
+from headrace.ir.integer import Lookup as LookupOp
+from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.memory import Int, index_bits, memory_resources, memory_text, ram_style
+from headrace.numerics import interleave_channels
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(Layer):
+    """``y = table[c, x - stream.range.lo]`` for channel c, the position along the last axis.
+
+    A memory for each PE is addressed by channel group and by the bits of x as they are, so that nothing is computed.
+
+    Args:
+        table: ``(C, stream.range.count)``, or one row for all channels.
+    """
+
+    kind: ClassVar[str] = "Lookup"
+
+    table: Int
+    stream: StreamType
+    output: IntRange
+    pe: int = 1
+
+    def __post_init__(self) -> None:
+        channels = self.stream.shape[-1]
+        if self.table.shape[0] not in (1, channels) or self.table.shape[1] != self.stream.range.count:
+            raise ValueError(f"a table {self.table.shape} for {channels} channels of {self.stream.range}")
+        if self.pe < 1 or channels % self.pe:
+            valid = ", ".join(map(str, divisors(channels)))
+            raise FoldingError(f"Lookup: PE={self.pe} does not divide {channels}; valid: {valid}")
+
+    @property
+    def shared(self) -> bool:
+        """Whether all channels use one table."""
+        return self.table.shape[0] == 1
+
+    @property
+    def groups(self) -> int:
+        """Channel groups that take turns; 1 when all channels use one table."""
+        return 1 if self.shared else self.stream.shape[-1] // self.pe
+
+    @property
+    def inputs(self) -> tuple[StreamType, ...]:
+        return (replace(self.stream, elements=self.pe),)
+
+    @property
+    def outputs(self) -> tuple[StreamType, ...]:
+        return (StreamType(self.stream.shape, self.output, self.pe),)
+
+    @property
+    def cycles(self) -> int:
+        return self.inputs[0].words
+
+    @property
+    def latency(self) -> int:
+        return 1
+
+    @property
+    def folding(self) -> dict[str, int]:
+        return {"PE": self.pe}
+
+    @property
+    def folding_choices(self) -> dict[str, tuple[int, ...]]:
+        return {"PE": divisors(self.stream.shape[-1])}
+
+    def execute(self, *inputs: Array) -> tuple[Array, ...]:
+        op = LookupOp(self.table, self.stream.range.lo, self.output, len(self.stream.shape) - 1)
+        return op.execute(*inputs)
+
+    @property
+    def depth(self) -> int:
+        """Words of one memory."""
+        return self.groups << self.stream.bits
+
+    def resources(self) -> Resources:
+        """An estimate: the memories, and the counter of channel groups."""
+        total = Resources(lut=6.0, ff=self.outputs[0].word_bits + 8.0)
+        for _ in range(self.pe):
+            total += memory_resources(self.depth, self.output.bits)
+        return total
+
+    def rtl(self) -> RtlModule:
+        lanes = 1 if self.shared else self.pe
+        context = {
+            "pe": self.pe,
+            "lanes": lanes,
+            "groups": self.groups,
+            "cycles": self.cycles,
+            "x_bits": self.stream.bits,
+            "in_bits": self.inputs[0].word_bits,
+            "y_bits": self.output.bits,
+            "group_bits": index_bits(self.groups),
+            "depth": self.depth,
+            "rom_style": ram_style(self.depth, self.output.bits),
+        }
+        return RtlModule("lookup.sv.j2", context, self._memories(lanes))
+
+    def _memories(self, lanes: int) -> dict[str, str]:
+        """One memory a lane: entry ``group * 2**bits + code of x``; codes that cannot occur hold the first result."""
+        r = self.stream.range
+        values = np.arange(r.lo, r.hi + 1)
+        codes = (values > 0).astype(np.int64) if r.bipolar else values & ((1 << r.bits) - 1)
+        by_code = np.repeat(self.table[:, :1], 1 << r.bits, axis=1)
+        keep = np.abs(values) == 1 if r.bipolar else np.ones(values.shape, np.bool_)
+        by_code[:, codes[keep]] = self.table[:, keep]
+        per_lane = interleave_channels(by_code, lanes).transpose(1, 0, 2).reshape(lanes, -1, 1)
+        return {f"table{lane}": memory_text(per_lane[lane], self.output) for lane in range(lanes)}
+
+
+@lowers(LookupOp)
+def lower_lookup(op: LookupOp, stream: StreamType) -> Sequence[Layer]:
+    """A table of the operator's range becomes one of the range that arrives."""
+    values = np.clip(np.arange(stream.range.lo, stream.range.hi + 1) - op.lo, 0, op.table.shape[1] - 1)
+    return (Lookup(np.ascontiguousarray(op.table[:, values]), stream, op.output),)

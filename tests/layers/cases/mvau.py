@@ -1,0 +1,69 @@
+"""MVAU: every arithmetic, folded, unrolled, over images, and at the edges of ranges."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ir import IntRange
+from headrace.ir.exact import accumulator_range
+from headrace.layers import StreamType
+from headrace.layers.mvau import MVAU
+
+RNG = np.random.default_rng(1)
+BIPOLAR = IntRange(-1, 1, bipolar=True)
+BITS = IntRange(0, 1)
+
+
+def mvau(
+    x: IntRange, weights: NDArray[np.int64], pe: int, simd: int, style: str = "auto", lead: tuple[int, ...] = ()
+) -> MVAU:
+    """A layer whose output range is exactly what can be reached."""
+    low, high = accumulator_range(weights, -1 if x.bipolar else x.lo, x.hi)
+    stream = StreamType((*lead, weights.shape[0]), x)
+    return MVAU(weights, stream, IntRange(int(low.min()), int(high.max())), pe, simd, style)
+
+
+def signs(k: int, m: int) -> NDArray[np.int64]:
+    """Weights -1 and +1."""
+    return RNG.choice(np.array([-1, 1]), (k, m))
+
+
+def integers(lo: int, hi: int, k: int, m: int) -> NDArray[np.int64]:
+    """Weights lo..hi."""
+    return RNG.integers(lo, hi, (k, m), endpoint=True)
+
+
+CASES = {
+    "int4_folded": mvau(IntRange(-8, 7), integers(-8, 7, 24, 12), 3, 4),
+    "int4_serial": mvau(IntRange(-8, 7), integers(-8, 7, 6, 4), 1, 1),
+    "int4_all_rows": mvau(IntRange(-8, 7), integers(-8, 7, 24, 6), 6, 4),
+    "int4_all_columns": mvau(IntRange(-8, 7), integers(-8, 7, 10, 12), 4, 10),
+    "int4_unrolled": mvau(IntRange(-8, 7), integers(-8, 7, 9, 5), 5, 9),
+    "int2_image": mvau(IntRange(0, 3), integers(-2, 1, 18, 8), 2, 9, lead=(3, 2)),
+    "uint8_int8": mvau(IntRange(0, 255), integers(-128, 127, 7, 3), 3, 7),
+    "asymmetric": mvau(IntRange(-3, 11), integers(-5, 2, 12, 4), 2, 3),
+    "positive": mvau(IntRange(2, 5), integers(1, 3, 12, 4), 4, 2),
+    "negative": mvau(IntRange(-5, -2), integers(1, 3, 12, 4), 2, 12),
+    "xnor": mvau(BIPOLAR, signs(48, 8), 4, 16),
+    "xnor_wide": mvau(BIPOLAR, signs(130, 4), 2, 65),
+    "xnor_unrolled": mvau(BIPOLAR, signs(13, 7), 7, 13),
+    "xnor_one": mvau(BIPOLAR, signs(1, 3), 1, 1),
+    "xnor_as_select": mvau(BIPOLAR, signs(12, 6), 3, 4, "select"),
+    "xnor_as_multiply": mvau(BIPOLAR, signs(12, 6), 3, 4, "multiply"),
+    "and_bits": mvau(BITS, signs(40, 6), 3, 20),
+    "and_bits_unrolled": mvau(BITS, signs(11, 6), 6, 11),
+    "and_uint2": mvau(IntRange(0, 3), signs(24, 6), 3, 6),
+    "and_int4": mvau(IntRange(-8, 7), signs(24, 6), 2, 8),
+    "and_positive": mvau(IntRange(2, 5), signs(8, 4), 4, 8),
+    "and_negative": mvau(IntRange(-7, -3), signs(8, 4), 2, 4),
+    "bipolar_weights_one_pe": mvau(IntRange(-8, 7), signs(12, 4), 1, 3),
+    "ternary": mvau(IntRange(0, 3), integers(-1, 1, 24, 6), 3, 8),
+    "ternary_inputs": mvau(IntRange(-1, 1), integers(-1, 1, 24, 6), 2, 12),
+    "minus_one_or_zero": mvau(IntRange(0, 3), -RNG.integers(0, 2, (8, 4)), 2, 4),
+    "zero_or_one": mvau(IntRange(-4, 3), RNG.integers(0, 2, (8, 4)), 2, 4),
+    "bipolar_inputs": mvau(BIPOLAR, integers(-8, 7, 24, 6), 3, 8),
+    "bipolar_inputs_ternary": mvau(BIPOLAR, integers(-1, 1, 24, 6), 3, 8),
+    "zero_weights": mvau(IntRange(-8, 7), np.zeros((4, 4), np.int64), 2, 2),
+    "one_output": mvau(IntRange(-2, 1), integers(-2, 1, 16, 1), 1, 4),
+    "one_by_one": mvau(IntRange(-8, 7), np.array([[-3]]), 1, 1),
+    "wide": mvau(IntRange(-(2**20), 2**20), integers(-(2**10), 2**10, 6, 4), 2, 3),
+}

