@@ -8,7 +8,9 @@ repeat with one period, the interval of the slowest layer, and one frame tells e
 The times form an admissible schedule: no word is read before it is written. So if every FIFO holds the words that this
 schedule keeps in it, the hardware, in which every layer runs as early as it can, is never later than the schedule
 (firing earlier never delays a firing of a dataflow graph): the slowest layer keeps its rate, and nothing deadlocks
-however the branches of the graph differ in latency.
+however the branches of the graph differ in latency. One thing is not elastic, the pipeline inside a layer: while its
+first word finds no place, it does not close up, so what follows can be late by as much as the pipeline is long. A FIFO
+therefore holds in addition what its reader takes in that time.
 """
 
 from __future__ import annotations
@@ -105,22 +107,32 @@ class Schedule:
             there when they are wanted.
         popped: per link, when each word is needed; absent for links to a graph output, where they go at once.
         ahead: per link, how many words the reader has taken before it needs them.
+        delay: per link, length of the pipeline of the writer.
     """
 
     interval: int
     pushed: Mapping[Link, Times]
     popped: Mapping[Link, Times]
     ahead: Mapping[Link, int]
+    delay: Mapping[Link, int]
 
     def occupancy(self, link: Link) -> int:
-        """Most words that wait in *link* at one time; 0 at the boundary of the design."""
+        """Most words that must find a place in *link* at one time; 0 at the boundary of the design."""
         if link not in self.pushed or link not in self.popped:
             return 0
         pushed, popped = self.pushed[link], self.popped[link]
         before = pushed - 1  # a word that leaves in the same cycle still takes its place
         frames = (before - popped[0]) // self.interval
         gone = frames * len(popped) + np.searchsorted(popped, before - frames * self.interval, side="right")
-        return max(int((np.arange(1, len(pushed) + 1) - gone).max()) - self.ahead[link], 0)
+        waiting = int((np.arange(1, len(pushed) + 1) - gone).max())
+        return max(waiting + self._taken_within(popped, self.delay[link] - 1) - self.ahead[link], 0)
+
+    def _taken_within(self, popped: Times, cycles: int) -> int:
+        """Most words that are read in any *cycles* cycles."""
+        frames, rest = divmod(cycles, self.interval)
+        twice = np.concatenate([popped, popped + self.interval])
+        ends = np.searchsorted(twice, popped + rest, side="left")
+        return frames * len(popped) + int((ends - np.arange(len(popped))).max())
 
 
 def steady_schedule(graph: Graph, even: bool) -> Schedule:
@@ -136,6 +148,7 @@ def steady_schedule(graph: Graph, even: bool) -> Schedule:
     pushed: dict[Link, Times] = {}
     popped: dict[Link, Times] = {}
     ahead: dict[Link, int] = {}
+    delay: dict[Link, int] = {}
     incoming, outgoing = _by_node(links(graph))
     for node, layer in found.items():
         times = token_times(layer)
@@ -150,7 +163,8 @@ def steady_schedule(graph: Graph, even: bool) -> Schedule:
         for link in outgoing.get(node, ()):
             local = pace(times.writes[link.source.port])
             pushed[link] = local + offset(local) + times.delay
-    return Schedule(interval, pushed, popped, ahead)
+            delay[link] = times.delay
+    return Schedule(interval, pushed, popped, ahead, delay)
 
 
 def first_frame_latency(graph: Graph) -> int:

@@ -1,0 +1,118 @@
+"""FIFO depths from the schedule: with them nothing stalls the slowest layer, whatever the rhythms and the branches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.ir import Graph, IntRange, TensorType, Value
+from headrace.schedule.fifos import fifo_depths
+from headrace.schedule.streams import layers, links
+from headrace.schedule.tokens import first_frame_latency, steady_schedule, token_times
+
+from .dataflow import measured_interval, worker
+
+
+def start(words: int) -> tuple[Graph, Value]:
+    graph = Graph()
+    return graph, graph.input("x", TensorType((words,), IntRange(0, 1)))
+
+
+def chain(words: list[int], work: list[int], waits: list[int], pipelined: bool = False) -> Graph:
+    graph, x = start(words[0])
+    for k, (cycles, wait) in enumerate(zip(work, waits, strict=True)):
+        x = graph.add(worker([words[k]], [words[k + 1]], cycles, wait, pipelined), (x,), f"w{k}")
+    graph.output("y", x)
+    return graph
+
+
+def diamond(
+    words: int, work: tuple[int, int, int], waits: tuple[int, int, int], pipelined: bool = False
+) -> Graph:
+    """A fork, two layers in one branch, none in the other, and a join."""
+    graph, x = start(words)
+    fork = graph.add(worker([words], [words, words], 0), (x,), "fork")
+    y = Value(fork.node, 0)
+    for k in range(2):
+        y = graph.add(worker([words], [words], work[k], waits[k], pipelined), (y,), f"w{k}")
+    join = graph.add(worker([words, words], [words], work[2], waits[2], pipelined), (y, Value(fork.node, 1)), "join")
+    graph.output("y", join)
+    return graph
+
+
+def interval(graph: Graph) -> int:
+    return max(layer.cycles for layer in layers(graph).values())
+
+
+small = st.integers(1, 16)
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> Graph:
+    """One to four layers."""
+    count = draw(st.integers(1, 4))
+    words = draw(st.lists(small, min_size=count + 1, max_size=count + 1))
+    work = draw(st.lists(st.integers(1, 60), min_size=count, max_size=count))
+    return chain(words, work, draw(st.lists(small, min_size=count, max_size=count)), draw(st.booleans()))
+
+
+@settings(max_examples=30, deadline=None)
+@given(chains())
+def test_chains_keep_the_rate_of_the_slowest(graph: Graph) -> None:
+    assert measured_interval(graph, fifo_depths(graph)) == interval(graph)
+
+
+@settings(max_examples=30, deadline=None)
+@given(small, st.tuples(small, small, small), st.tuples(*(st.integers(1, 80) for _ in range(3))), st.booleans())
+def test_branches_keep_the_rate_of_the_slowest(
+    words: int, work: tuple[int, int, int], waits: tuple[int, int, int], pipelined: bool
+) -> None:
+    graph = diamond(words, work, waits, pipelined)
+    assert measured_interval(graph, fifo_depths(graph)) == interval(graph)
+
+
+def test_a_shallow_fifo_beside_a_long_branch_stalls() -> None:
+    graph = diamond(16, (16, 16, 16), (40, 40, 2))
+    depths = fifo_depths(graph)
+    (short,) = (link for link in depths if link.source == Value("fork", 1))
+    assert depths[short] > 80
+    assert measured_interval(graph, depths) == 16
+    slower = measured_interval(graph, {**depths, short: depths[short] // 2})
+    assert slower is None or slower > 16
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_no_word_is_read_before_it_is_written(even: bool) -> None:
+    graph = diamond(6, (20, 6, 11), (9, 30, 3))
+    plan = steady_schedule(graph, even)
+    inner = [link for link in links(graph) if link in plan.pushed and link in plan.popped]
+    assert len(inner) == 4
+    for link in inner:
+        assert (plan.popped[link] > plan.pushed[link]).all()
+        for times in (plan.popped[link], plan.pushed[link]):
+            assert (np.diff([*times, times[0] + plan.interval]) >= 1).all()
+
+
+def test_occupancy_counts_words_of_several_frames() -> None:
+    graph = diamond(4, (4, 4, 4), (50, 50, 2))
+    plan = steady_schedule(graph, False)
+    (short,) = (link for link in links(graph) if link.source == Value("fork", 1))
+    assert plan.interval == 4
+    assert plan.occupancy(short) > 100
+
+
+def test_default_programme_reads_at_once_and_writes_evenly() -> None:
+    times = token_times(worker([3], [2], 12, 6))
+    assert times.reads[0].tolist() == [0, 1, 2]
+    assert times.writes[0].tolist() == [5, 11]
+    assert times.delay == 1
+
+
+def test_first_frame_latency_adds_what_each_layer_waits_for() -> None:
+    one, two = chain([4, 4], [4], [10]), chain([4, 4, 4], [4, 4], [10, 10])
+    assert first_frame_latency(one) >= 10 + 3
+    assert first_frame_latency(two) >= first_frame_latency(one) + 10
+
+
