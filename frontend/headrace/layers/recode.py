@@ -34,14 +34,9 @@ class Recode:
 
     @property
     def mode(self) -> str:
-        """``"copy"``, ``"sign"`` (top bit repeated), ``"zero"`` (zeros on top) or ``"bipolar"`` (``{~bit, 1}``)."""
+        """``"copy"``, ``"sign"`` (top bit repeated), ``"zero"`` (zeros on top) or ``"bipolar"`` (a bit as -1 or 1)."""
         if self.source.bipolar:
             return "copy" if self.target.bipolar else "bipolar"
-        if self.extra == 0:
+        if self.source.bits == self.target.bits:
             return "copy"
         return "sign" if self.source.signed else "zero"
-
-    @property
-    def extra(self) -> int:
-        """Bits added on top."""
-        return self.target.bits - self.source.bits
