@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 
 from headrace import __version__
 from headrace.export.errors import ExportError
+from headrace.export.opset import at_opset
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _PASSED_THROUGH = ("Identity", "Dropout")
@@ -34,7 +35,7 @@ def clean(
     _remove_unused(model.graph)
     _rename(model.graph, input_names, output_names)
     _strip(model)
-    model = _convert_opset(model, opset_version)
+    model = at_opset(model, opset_version)
     onnx.checker.check_model(model)
     return model
 
@@ -221,15 +222,3 @@ def _strip(model: onnx.ModelProto) -> None:
     graph.name = "headrace"
     model.producer_name = "headrace"
     model.producer_version = __version__
-
-
-def _convert_opset(model: onnx.ModelProto, opset_version: int) -> onnx.ModelProto:
-    """The standard operators at *opset_version*."""
-    current = next(o for o in model.opset_import if o.domain == "")
-    if current.version == opset_version:
-        return model
-    try:
-        converted: onnx.ModelProto = onnx.version_converter.convert_version(model, opset_version)
-    except Exception as error:  # the converter raises RuntimeError and its own types without a common base
-        raise ExportError(f"opset_version={opset_version}: {str(error).strip().splitlines()[0]}") from error
-    return converted

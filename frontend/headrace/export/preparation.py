@@ -16,12 +16,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from headrace.core.functional import integer_range
 from headrace.core.quant import BinaryQuant, RescalingIntQuant, TernaryQuant
 from headrace.core.scaling import ParameterFromRuntimeStatsScaling
 from headrace.export.errors import ExportError
 from headrace.nn.finalize import Finalized
 from headrace.nn.quant_layer import QuantLayer, QuantWeightBiasInputOutputLayer
-from headrace.proxy import ActQuantProxyFromInjector, BiasQuantProxyFromInjector, WeightQuantProxyFromInjector
+from headrace.proxy import (
+    ActQuantProxyFromInjector,
+    BiasQuantProxyFromInjector,
+    DynamicActQuantProxyFromInjector,
+    WeightQuantProxyFromInjector,
+)
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
 from headrace.quant_tensor import IntQuantTensor
 
@@ -35,7 +41,7 @@ class Quantizer:
     Args:
         name: path of the quantizer in the model.
         role: ``"weight"``, ``"bias"`` or ``"act"``.
-        kind: ``"int"``, ``"binary"`` or ``"ternary"``.
+        kind: ``"int"``, ``"binary"``, ``"ternary"`` or ``"dynamic"``.
         scale, zero_point: constants, broadcastable to the quantized tensor.
         bit_width: number of bits.
         signed, narrow: integer format.
@@ -55,6 +61,18 @@ class Quantizer:
     rounding: str
     threshold: float = 0.0
     activation: nn.Module | None = None
+
+    def range(self) -> tuple[int, int]:
+        """Smallest and largest integer."""
+        if self.kind == "binary":
+            return -1, 1
+        return integer_range(self.bit_width, self.signed, self.narrow)
+
+    def storage_dtype(self) -> torch.dtype:
+        """The smallest data type of ONNX's DequantizeLinear that holds the integers."""
+        if self.bit_width > 8:
+            return torch.int32
+        return torch.int8 if self.signed else torch.uint8
 
 
 def check_ready(model: nn.Module) -> None:
@@ -89,7 +107,8 @@ def _record(model: nn.Module, args: tuple[Any, ...]) -> dict[QuantProxyFromInjec
     def remember(proxy: nn.Module, inputs: Any, out: Any) -> None:
         if not isinstance(proxy, QuantProxyFromInjector) or not isinstance(out, IntQuantTensor):
             return
-        if proxy in seen and not torch.equal(seen[proxy].scale, out.scale):
+        dynamic = isinstance(proxy, DynamicActQuantProxyFromInjector)
+        if proxy in seen and not dynamic and not torch.equal(seen[proxy].scale, out.scale):
             raise ExportError(f"{names[proxy]}: its scale depends on the input, which this format cannot express")
         seen[proxy] = out
 
@@ -112,7 +131,13 @@ class _NoCache:
         return out
 
 
-def prepare(model: nn.Module, args: tuple[Any, ...], make: Callable[[Quantizer], nn.Module], flavour: str) -> nn.Module:
+def prepare(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    make: Callable[[Quantizer], nn.Module],
+    flavour: str,
+    integer_parameters: bool = False,
+) -> nn.Module:
     """A copy of *model* in evaluation mode with every quantizer replaced by ``make(quantizer)``.
 
     Args:
@@ -120,6 +145,7 @@ def prepare(model: nn.Module, args: tuple[Any, ...], make: Callable[[Quantizer],
         args: example inputs.
         make: builds the module that emits the operators of the format.
         flavour: name of the format, for messages.
+        integer_parameters: weights and biases become their integers instead of their quantized values.
 
     Raises:
         ExportError: see :func:`check_ready`; or a quantizer that the format cannot express.
@@ -135,7 +161,7 @@ def prepare(model: nn.Module, args: tuple[Any, ...], make: Callable[[Quantizer],
         if isinstance(module, QuantLayer):
             module.return_quant_tensor = False
         if isinstance(module, QuantWeightBiasInputOutputLayer):
-            _freeze_parameters(module, seen)
+            _freeze_parameters(module, seen, integer_parameters)
             module._weight_cache = _NoCache()  # type: ignore[assignment]
     for module in list(prepared.modules()):
         for child_name, child in list(module.named_children()):
@@ -156,12 +182,17 @@ def _warn_uncollected(model: nn.Module) -> None:
             )
 
 
-def _freeze_parameters(layer: Any, seen: dict[QuantProxyFromInjector, IntQuantTensor]) -> None:
+def _freeze_parameters(layer: Any, seen: dict[QuantProxyFromInjector, IntQuantTensor], integers: bool) -> None:
     """Weight and bias as quantized, so that quantizing them again gives the same integers whatever the rounding."""
     for name in ("weight", "bias"):
         quantized = seen.get(getattr(layer, name + "_quant"))
         if quantized is not None:
-            layer._parameters[name] = nn.Parameter(quantized.value.detach().clone(), requires_grad=False)
+            frozen = quantized.value.detach().clone()
+            if integers:
+                n = torch.round(frozen.double() / quantized.scale.double() + quantized.zero_point.double())
+                dtype = torch.int32 if float(quantized.bit_width) > 8 else torch.int8 if quantized.signed else torch.uint8
+                frozen = n.to(dtype)
+            layer._parameters[name] = nn.Parameter(frozen, requires_grad=False)
 
 
 def _replacement(
@@ -215,6 +246,10 @@ def _integer_format(
 ) -> dict[str, Any]:
     bits = float(seen.bit_width)
     common = {"bit_width": round(bits), "signed": seen.signed, "narrow": bool(proxy.is_narrow_range)}
+    if isinstance(proxy, DynamicActQuantProxyFromInjector):
+        if flavour != "QCDQ":
+            raise ExportError(f"{name}: {flavour} is a static format, it cannot hold a dynamic quantizer; use QCDQ")
+        return {**common, "kind": "dynamic", "rounding": proxy.rounding_mode or ""}
     if isinstance(tensor_quant, BinaryQuant):
         return {**common, "kind": "binary", "rounding": "ROUND"}
     if isinstance(tensor_quant, TernaryQuant):

@@ -2,11 +2,16 @@
 
 from headrace.proxy.parameter_quant import BiasQuantProxyFromInjector, WeightQuantProxyFromInjector
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
-from headrace.proxy.runtime_quant import ActQuantProxyFromInjector, FusedActivationQuantProxy
+from headrace.proxy.runtime_quant import (
+    ActQuantProxyFromInjector,
+    DynamicActQuantProxyFromInjector,
+    FusedActivationQuantProxy,
+)
 
 __all__ = [
     "ActQuantProxyFromInjector",
     "BiasQuantProxyFromInjector",
+    "DynamicActQuantProxyFromInjector",
     "FusedActivationQuantProxy",
     "QuantProxyFromInjector",
     "WeightQuantProxyFromInjector",

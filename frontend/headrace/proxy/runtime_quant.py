@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from headrace.core.function_wrapper import Identity
 from headrace.core.quant import TensorQuantOutput
+from headrace.inject.errors import QuantLayerError
 from headrace.inject.resolver import Resolver
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
 from headrace.quant_tensor import IntQuantTensor
@@ -52,11 +53,18 @@ class ActQuantProxyFromInjector(QuantProxyFromInjector):
         fused = self.fused_activation_quant_proxy
         return not self.disable_quant and fused is not None and fused.tensor_quant is not None
 
+    observe_only = False
+    """Collect statistics, but return the activation unquantized (calibration)."""
+
     def forward(self, x: Any) -> Any:
         fused = self.fused_activation_quant_proxy
         if fused is None:
             return x
         value: Tensor = x.value if isinstance(x, IntQuantTensor) else x
+        if self.observe_only and self.is_quant_enabled:
+            value = fused.activation_impl(value)
+            fused.tensor_quant(value)
+            return value
         if self.is_quant_enabled:
             value, scale, zero_point, bit_width = fused(value)
             return IntQuantTensor(value, scale, zero_point, bit_width, self.is_signed is not False, self.training)
@@ -92,3 +100,13 @@ class ActQuantProxyFromInjector(QuantProxyFromInjector):
         """Bit width in evaluation mode, or ``None``."""
         out = self._evaluated()
         return None if out is None else out.bit_width
+
+
+class DynamicActQuantProxyFromInjector(ActQuantProxyFromInjector):
+    """A quantizer whose scale and zero point depend on the input."""
+
+    def scale(self) -> Tensor | None:
+        raise QuantLayerError("the scale of a dynamic quantizer depends on its input; read it off the quant tensor")
+
+    def zero_point(self) -> Tensor | None:
+        raise QuantLayerError("the zero point of a dynamic quantizer depends on its input; read it off the quant tensor")

@@ -1,0 +1,1 @@
+"""Transformations of whole models for training and post-training quantization."""
