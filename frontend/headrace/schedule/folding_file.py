@@ -230,7 +230,7 @@ def _whole(layer: Layer, name: str, whole: int) -> str:
 
 def _with_option(layer: Layer, name: str, value: object, where: str, hint: str) -> Layer:
     try:
-        return replace(layer, **{name.lower(): value})  # type: ignore[arg-type]
+        return replace(layer, **{name.lower(): value})
     except (ValueError, TypeError) as error:
         raise FoldingError(f"{where}: {name}={value!r} is not accepted: {error}. {hint}") from error
 

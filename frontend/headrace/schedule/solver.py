@@ -184,7 +184,8 @@ def _settle(
             best = [(value, k) for k, value in enumerate(own)]
             continue
         previous, edge = choices[chain[position - 1]], inner[node]
-        back, total = [], []
+        back: list[int] = []
+        total: list[tuple[float, int]] = []
         for option, value in zip(choices[node], own, strict=True):
             ways = [best[k][0] + _link_cost(edge, p, option) for k, p in enumerate(previous)]
             cheapest = min(range(len(ways)), key=lambda k: ways[k])

@@ -1,0 +1,244 @@
+"""Folding: from a rate, from a file, and back to a file."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headrace.errors import FoldingError
+from headrace.ir import Graph
+from headrace.ir.integer import Reshape
+from headrace.layers.base import Layer
+from headrace.passes.to_hardware import to_hardware
+from headrace.schedule import (
+    apply_folding,
+    default_target,
+    folding_json,
+    insert_fifos,
+    insert_width_converters,
+    performance,
+    read_folding,
+    solve_folding,
+    target_cycles,
+    write_folding,
+)
+from headrace.schedule.streams import layers
+
+from .cores import Core, mlp, random_frames
+
+
+def unfolded(*sizes: int) -> Graph:
+    return to_hardware(mlp(sizes or (12, 8, 6, 4))).graph
+
+
+def foldings(graph: Graph) -> dict[str, dict[str, int]]:
+    return {node: layer.folding for node, layer in layers(graph).items()}
+
+
+# -- for a rate -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [1, 2, 3, 7, 24, 48, 95, 96, 10_000])
+def test_every_layer_meets_the_target(target: int) -> None:
+    graph = unfolded()
+    folded = solve_folding(graph, target)
+    assert all(layer.cycles <= target for layer in layers(folded).values())
+    assert list(folded) == list(graph)
+
+
+def test_a_looser_target_never_costs_more() -> None:
+    graph = unfolded(24, 16, 12)
+    luts = [performance(solve_folding(graph, target)).resources.lut for target in (4, 16, 48, 96, 384)]
+    assert luts == sorted(luts, reverse=True)
+    assert luts[0] > luts[-1]
+
+
+def test_a_complete_fold_is_found_when_time_is_plenty() -> None:
+    folded = solve_folding(unfolded(), 10**6)
+    assert all(max(values.values(), default=1) <= 2 for values in foldings(folded).values())
+
+
+def test_folding_is_the_cheapest_chain() -> None:
+    """Against every combination of foldings that meets the target, converters included."""
+    graph = unfolded(6, 4, 2)
+    target = 12
+
+    def price(candidate: Graph) -> float:
+        resources = performance(insert_width_converters(candidate)).resources
+        return resources.lut + 0.25 * resources.ff + 100 * resources.dsp + 120 * resources.bram18
+
+    options = []
+    for layer in layers(graph).values():
+        names = list(layer.folding_choices)
+        values = itertools.product(*layer.folding_choices.values())
+        options.append([layer.with_folding(**dict(zip(names, v, strict=True))) for v in values])
+    best = min(
+        price(_refolded(graph, combination))
+        for combination in itertools.product(*options)
+        if all(layer.cycles <= target for layer in combination)
+    )
+    assert price(solve_folding(graph, target)) == pytest.approx(best)
+
+
+def _refolded(graph: Graph, combination: tuple[Layer, ...]) -> Graph:
+    result = Graph()
+    ops = dict(zip(layers(graph), combination, strict=True))
+    for node in graph:
+        result.add(ops.get(node, graph.op(node)), graph.sources(node), node)
+    return result
+
+
+def test_target_cycles() -> None:
+    assert target_cycles(100_000, 200.0) == 2000
+    assert target_cycles(3.0, 100.0) == 33_333_333
+    for fps, clock in ((0, 200), (-1, 200), (float("nan"), 200), (1000, 0), (1000, float("inf"))):
+        with pytest.raises(FoldingError, match="must be a positive number"):
+            target_cycles(fps, clock)
+    with pytest.raises(FoldingError, match="more than one frame per cycle"):
+        target_cycles(3e8, 200.0)
+
+
+def test_an_impossible_target_names_the_slowest_layer() -> None:
+    core = Core()
+    core.output(core.matmul(core.input((9, 4)), 3, "tokens"))
+    with pytest.raises(FoldingError, match=r"layer 'tokens' \(MVAU\): 8 cycles .* it takes 9 even fully unfolded"):
+        solve_folding(to_hardware(core.graph).graph, 8)
+
+
+def test_the_default_is_moderate() -> None:
+    graph = unfolded(784, 64, 64, 64, 10)
+    assert 500 <= default_target(graph) <= 2000
+    assert default_target(unfolded()) <= 96
+
+
+def test_solving_is_deterministic() -> None:
+    assert foldings(solve_folding(unfolded(24, 16, 12), 30)) == foldings(solve_folding(unfolded(24, 16, 12), 30))
+
+
+# -- from a file ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["MVAU_1", "MVAU_hls_1", "MVAU_rtl_1", "MatrixVectorActivation_1", "fc1"])
+def test_keys_of_one_layer(key: str) -> None:
+    folded = apply_folding(unfolded(), {key: {"PE": 3, "SIMD": 4}}).graph
+    assert foldings(folded)["fc1"] == {"PE": 3, "SIMD": 4}
+    assert foldings(folded)["fc0"] == {"PE": 1, "SIMD": 1}
+
+
+def test_a_layer_that_nobody_folds_follows_the_one_before() -> None:
+    folded = apply_folding(unfolded(), {"MVAU_0": {"PE": 4}, "MVAU_1": {"PE": 3}, "Thresholding_1": {"PE": 2}}).graph
+    assert foldings(folded)["act0"] == {"PE": 4}
+    assert foldings(folded)["act1"] == {"PE": 2}
+
+
+def test_defaults() -> None:
+    settings = {"Defaults": {"PE": [2, ["MVAU_hls"]], "SIMD": 2}, "MVAU_2": {"PE": 4}}
+    folded = foldings(apply_folding(unfolded(), settings).graph)
+    assert [folded[f"fc{k}"] for k in range(3)] == [{"PE": 2, "SIMD": 2}, {"PE": 2, "SIMD": 2}, {"PE": 4, "SIMD": 2}]
+
+
+def test_a_written_file_reads_back(tmp_path: Path) -> None:
+    folded = solve_folding(unfolded(), 30)
+    path = tmp_path / "folding.json"
+    path.write_text(folding_json(folded))
+    again = apply_folding(unfolded(), read_folding(path))
+    assert foldings(again.graph) == foldings(folded)
+    assert again.notes == ()
+    assert write_folding(again.graph)["MVAU_1"]["layer"] == "fc1"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"MVAU_1": {"PE": 4}},
+            r"layer 'fc1' \(MVAU\): PE=4 does not divide MH=6; valid: 1, 2, 3, 6. Set in folding.json, key \"MVAU_1\".",
+        ),
+        ({"fc0": {"SIMD": 5}}, r"SIMD=5 does not divide MW=12; .* key \"fc0\""),
+        ({"MVAU_0": {"PE": "2"}}, r"PE='2' does not divide"),
+        ({"MVAU_0": {"PE": True}}, r"PE=True does not divide"),
+        ({"MVAU_0": {"PE": 0}}, r"PE=0 does not divide"),
+        ({"MVA_hls_1": {"PE": 1}}, r"key \"MVA_hls_1\": there is no such layer \(did you mean 'MVAU_1'\?\)"),
+        ({"MVAU_7": {"PE": 1}}, r"key \"MVAU_7\": there is no such layer"),
+        ({"MVAU_0": {"SMID": 2}}, r"unknown setting 'SMID' \(did you mean 'SIMD'\?\)"),
+        ({"MVAU_0": {"PE": 1}, "fc0": {"PE": 2}}, r"both fold layer 'fc0'"),
+        ({"MVAU_0": {"PE": 1, "layer": "fc1"}}, r"was written for layer 'fc1' but is now 'fc0'"),
+        ({"Defaults": {"PE": [5, ["MVAU"]]}}, r"PE=5 does not divide MH=8; .* key \"MVAU_0\""),
+        ({"Defaults": {"PE": [5]}}, r"PE must be a value or \[value, \[kinds\]\]"),
+    ],
+)
+def test_what_does_not_fit_is_refused(settings: dict[str, dict[str, object]], message: str) -> None:
+    with pytest.raises(FoldingError, match=message):
+        apply_folding(unfolded(), settings)
+
+
+def test_finn_files_may_say_more() -> None:
+    settings = {
+        "Defaults": {},
+        "Thresholding_rtl_0": {"PE": 4, "runtime_writeable_weights": 0, "depth_trigger_bram": 128},
+        "MVAU_hls_0": {"PE": 4, "SIMD": 3, "ram_style": "block", "mem_mode": "internal_decoupled"},
+        "MVA_hls_1": {"PE": 2},
+        "StreamingFIFO_rtl_0": {"depth": 64},
+    }
+    with pytest.raises(FoldingError, match="MVA_hls_1"):
+        apply_folding(unfolded(), settings)
+    applied = apply_folding(unfolded(), settings, finn_compatible=True)
+    assert foldings(applied.graph)["fc0"] == {"PE": 4, "SIMD": 3}
+    assert sum("there is no such layer" in note for note in applied.notes) == 2
+    assert any("mem_mode has no effect" in note for note in applied.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{", "is not JSON"), ("[1]", "must hold an object"), ('{"MVAU_0": 3}', "must hold an object")],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "folding.json"
+    path.write_text(text)
+    with pytest.raises(FoldingError, match=message):
+        read_folding(path)
+    with pytest.raises(FoldingError, match="cannot read"):
+        read_folding(tmp_path / "none.json")
+
+
+# -- width converters and FIFOs -------------------------------------------------------------------------------------
+
+
+def test_every_legal_folding_of_a_small_chain_computes_the_same() -> None:
+    core = mlp((6, 4, 2))
+    design = to_hardware(core)
+    feeds = random_frames(core, 4)
+    expected = core.run(feeds)["y"]
+    found = layers(design.graph)
+    for pe, simd, second in itertools.product((1, 2, 4), (1, 2, 3, 6), (1, 2, 4)):
+        settings = {"fc0": {"PE": pe, "SIMD": simd}, "fc1": {"SIMD": second}}
+        folded = insert_fifos(insert_width_converters(apply_folding(design.graph, settings).graph))
+        assert np.array_equal(design.with_graph(folded).run(feeds)["y"], expected)
+        converters = [layer for layer in layers(folded).values() if layer.kind == "DWC"]
+        assert len(converters) == (pe != second)
+    assert set(found) <= set(folded)
+
+
+def test_words_that_run_over_the_last_axis() -> None:
+    core = Core()
+    x = core.matmul(core.input((4, 6)), 2, "tokens")  # (4, 2): words of one or two
+    x = core.graph.add(Reshape((8,)), (x,))
+    core.output(core.matmul(x, 3, "all"))
+    design = to_hardware(core.graph)
+    feeds = random_frames(core.graph, 3)
+    for simd in (1, 2, 4, 8):
+        settings = {"tokens": {"PE": 2}, "all": {"SIMD": simd}}
+        folded = insert_fifos(insert_width_converters(apply_folding(design.graph, settings).graph))
+        assert np.array_equal(design.with_graph(folded).run(feeds)["y"], core.graph.run(feeds)["y"])
+
+
+def test_performance_names_the_slowest() -> None:
+    graph = insert_fifos(insert_width_converters(solve_folding(unfolded(), 50)))
+    result = performance(graph)
+    assert result.interval == max(layer.cycles for layer in layers(graph).values())
+    assert layers(graph)[result.bottleneck].cycles == result.interval
+    assert result.fps(200.0) == 200e6 / result.interval
+    assert result.latency > result.interval
