@@ -13,8 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ModelError
+from headrace.ir.affine import IntAffine as IntAffine
 from headrace.ir.exact import carrier, convolve, count_thresholds, matmul, narrowest, reduce_windows, strided
 from headrace.ir.op import Array, Op
+from headrace.ir.resampling import Gather as Gather
+from headrace.ir.resampling import IntPad as IntPad
+from headrace.ir.resampling import IntUpsample as IntUpsample
+from headrace.ir.resampling import IntZeroInsert as IntZeroInsert
 from headrace.ir.types import IntRange, TensorType
 
 Int = NDArray[np.int64]
