@@ -105,7 +105,7 @@ class _Import:
             self._node(proto)
         for info in self.proto.output:
             self._output(info)
-        return self.graph
+        return self.graph.live()
 
     def _error(self, message: str, node: onnx.NodeProto | None = None) -> ModelError:
         where = None if node is None else f"'{node.name or node.output[0]}' ({node.op_type})"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import networkx as nx
 
-from headrace.errors import InputError, ModelError
+from headrace.errors import InputError, ModelError, did_you_mean
 from headrace.ir.op import Array, Op
 from headrace.ir.real import Real
 from headrace.ir.types import TensorType
@@ -113,6 +113,17 @@ class Graph:
             number += 1
         return f"{name}_{number}"
 
+    def live(self) -> Graph:
+        """A copy without the nodes that no graph output depends on; graph inputs stay."""
+        needed = {*self._inputs.values(), *self._outputs.values()}
+        for node in self._outputs.values():
+            needed |= nx.ancestors(self.nx, node)
+        copy = Graph(self.name, self.file)
+        copy.nx = self.nx.copy()
+        copy.nx.remove_nodes_from([node for node in self.nx if node not in needed])
+        copy._inputs, copy._outputs = dict(self._inputs), dict(self._outputs)
+        return copy
+
     # -- reading --------------------------------------------------------------------------------------------
 
     @property
@@ -195,13 +206,16 @@ class Graph:
             one array per graph output, and per name in *keep*.
 
         Raises:
-            InputError: when an input is missing.
+            InputError: when an input is missing, or no node has a name in *keep*.
         """
         missing = [name for name in self._inputs if name not in feeds]
         if missing:
             raise InputError(f"no array for graph input '{missing[0]}'; expected {sorted(self._inputs)}")
         fed = {node: feeds[name] for name, node in self._inputs.items()}
         kept = tuple(keep or ())
+        for node in kept:
+            if node not in self.nx:
+                raise InputError(f"no node '{node}' to keep{did_you_mean(node, self.nx)}")
         wanted = {*kept, *self._outputs.values()}
         pending = {node: self.nx.out_degree(node) for node in self.nx}
         values: dict[str, tuple[Array, ...]] = {}
@@ -218,7 +232,8 @@ class Graph:
                 results[node] = values[node][0]
             for v in sources:  # free what nobody reads any more: batches are large
                 pending[v.node] -= 1
-                if pending[v.node] == 0:
-                    values.pop(v.node, None)
+            for done in {node, *(v.node for v in sources)}:
+                if pending[done] == 0:
+                    values.pop(done, None)
         outputs = {name: results[node] for name, node in self._outputs.items()}
-        return {**{node: results[node] for node in kept if node in results}, **outputs}
+        return {**{node: results[node] for node in kept}, **outputs}

@@ -43,6 +43,30 @@ class Grid:
         return Grid(move(self.q), carry(self.scale), carry(self.bias))
 
 
+FAR = 2**62
+"""Stands for no bound: no integer of a model reaches it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clamp:
+    """``min(max(q, lo), hi)`` on the integers of a grid; both broadcast against a frame, ``lo <= hi``."""
+
+    lo: Int
+    hi: Int
+
+    def __call__(self, q: Array) -> Int:
+        clamped: Int = np.minimum(np.maximum(q, self.lo), self.hi)
+        return clamped
+
+    def then(self, later: Clamp | None) -> Clamp:
+        """This clamp followed by *later*: a clamp again."""
+        return self if later is None else Clamp(later(self.lo), later(self.hi))
+
+    def map(self, move: Callable[[Array], Array]) -> Clamp:
+        """The same clamp after a data movement: *move* is applied to both bounds."""
+        return Clamp(move(self.lo), move(self.hi))
+
+
 @dataclass(frozen=True, eq=False)
 class Constant:
     """A constant operand: its value and, when it came out of a quantizer, its grid."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ir.graph import Value
-from headrace.ir.grid import compact
+from headrace.ir.grid import Clamp, compact
 from headrace.ir.op import Array, Op
 from headrace.ir.types import IntRange, Shape
 
@@ -31,7 +31,8 @@ class Scaled:
     """An integer tensor of the integer graph and how to read it as real numbers.
 
     The real value is ``steps[n](... steps[0](fl32(q)))``. While all steps are linear it is also, in exact
-    arithmetic, ``scale * q + bias``; otherwise ``scale`` and ``bias`` are None.
+    arithmetic, ``scale * q + bias``; after clips whose bounds lie on that grid it is ``scale * clamp(q) + bias``. After
+    any other function ``scale`` and ``bias`` are None. Which of these holds depends on the model alone, never on data.
 
     Attributes:
         value: the integer tensor.
@@ -40,6 +41,7 @@ class Scaled:
         scale, bias: doubles that broadcast against the frame, or None.
         steps: the recorded elementwise operations, in order.
         bipolar: whether only -1 and +1 occur.
+        clamp: what the clips among the steps make of the integers, if there are any.
     """
 
     value: Value
@@ -50,10 +52,11 @@ class Scaled:
     bias: Double | None
     steps: tuple[Elementwise, ...] = ()
     bipolar: bool = False
+    clamp: Clamp | None = None
 
     @property
     def affine(self) -> tuple[Double, Double]:
-        """Scale and bias of a tensor that :meth:`Lowering.on_grid` has returned."""
+        """Scale and bias of a tensor that :meth:`Lowering.integers` or :meth:`Lowering.on_grid` has returned."""
         assert self.scale is not None
         assert self.bias is not None
         return self.scale, self.bias
@@ -75,6 +78,7 @@ class Scaled:
             None if self.bias is None else carry(self.bias),
             tuple(step.map_parameters(carry) for step in self.steps),
             self.bipolar,
+            None if self.clamp is None else self.clamp.map(carry),
         )
 
 
@@ -106,11 +110,20 @@ class Lowering(Protocol):
     def step(self, x: Scaled, op: Elementwise) -> Scaled:
         """Record an elementwise operation."""
 
-    def on_grid(self, x: Scaled) -> Scaled:
-        """*x* in a form whose ``scale`` and ``bias`` are known, tabulating nonlinear steps if that is exact.
+    def integers(self, x: Scaled) -> Scaled:
+        """*x* for an operator that accumulates its integers: ``scale`` and ``bias`` known, nothing left to clamp.
+
+        Its steps need not be those of *x*: what is accumulated is scaled afresh.
 
         Raises:
-            NotExact: when the values between two linear operators are on no integer grid.
+            NotExact: when the values are on no integer grid.
+        """
+
+    def on_grid(self, x: Scaled) -> Scaled:
+        """As :meth:`integers`, for an operator that hands the real values on: the steps give exactly those of *x*.
+
+        Raises:
+            NotExact: when the values are on no integer grid, or float32 rounds them off it.
         """
 
     def enter(self, x: Floating, quantizer: Quantizer) -> Scaled:

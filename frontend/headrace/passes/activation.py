@@ -13,9 +13,11 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.ir.grid import Clamp
 from headrace.ir.integer import Activation, Lookup
 from headrace.ir.op import Array
 from headrace.ir.ops import Elementwise
+from headrace.ir.real import Single, single
 from headrace.ir.scaled import NotExact
 from headrace.ir.types import IntRange
 
@@ -26,7 +28,60 @@ ENUMERABLE = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class IntegerFunction:
+class ChannelFunction:
+    """A function from integers to integers per channel.
+
+    Attributes:
+        shape: shape that all parameters broadcast to, of the rank of a frame.
+        lo, hi: reachable integers, broadcast to *shape*; the function is never asked about any other.
+    """
+
+    shape: tuple[int, ...]
+    lo: Int
+    hi: Int
+
+    def __call__(self, q: Int) -> Int:
+        """Integers out for integers in, ``(n, *shape)`` in both, in canonical arithmetic."""
+        raise NotImplementedError
+
+    def exact(self, q: Int) -> Int:
+        """The same in double precision, standing in for exact real arithmetic."""
+        raise NotImplementedError
+
+    def direction(self) -> Int | None:
+        """+1 or -1 per channel when the function is proven monotone."""
+        raise NotImplementedError
+
+    @property
+    def bipolar(self) -> bool:
+        """Whether only -1 and +1 come out."""
+        return False
+
+    @property
+    def axis(self) -> int:
+        """The channel axis (0 when the function is the same for every element)."""
+        long = [axis for axis, n in enumerate(self.shape) if n > 1]
+        return long[0] if long else 0
+
+
+@dataclass(frozen=True, eq=False)
+class ClampFunction(ChannelFunction):
+    """A clamp of the integers themselves."""
+
+    clamp: Clamp
+
+    def __call__(self, q: Int) -> Int:
+        return np.broadcast_to(self.clamp(q), (q.shape[0], *self.shape))
+
+    def exact(self, q: Int) -> Int:
+        return self(q)
+
+    def direction(self) -> Int | None:
+        return np.ones(self.shape, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerFunction(ChannelFunction):
     """``codes(steps(q))`` per channel.
 
     Attributes:
@@ -34,37 +89,33 @@ class IntegerFunction:
         codes: final real-to-integer function, float32.
         exact_codes: the same in double precision.
         rising: whether *codes* never falls.
-        shape: shape that all parameters broadcast to; at most one axis longer than one.
-        lo, hi: reachable integers, broadcast to *shape*.
+        signs: whether *codes* gives -1 and +1 only.
     """
 
     steps: Sequence[Elementwise]
     codes: Callable[[Array], Int]
     exact_codes: Callable[[Array], Int]
-    rising: bool
-    shape: tuple[int, ...]
-    lo: Int
-    hi: Int
-    bipolar: bool = False
+    rising: bool = True
+    signs: bool = False
 
     def __call__(self, q: Int) -> Int:
-        """Integers out for integers in, ``(n, *shape)`` in both, in canonical arithmetic."""
-        real = q.astype(np.float32)
-        for step in self.steps:
-            real = step.apply(real)
-        if not np.all(np.isfinite(real) | np.isinf(real)):
+        real = run_steps(self.steps, q)
+        if np.any(np.isnan(real)):
             raise NotExact("its input is not a number (NaN) for some reachable values")
         return np.broadcast_to(self.codes(real), (q.shape[0], *self.shape))
 
     def exact(self, q: Int) -> Int:
-        """The same in double precision, standing in for exact real arithmetic."""
         real = q.astype(np.float64)
-        for step in self.steps:
-            real = step.exact(real)
-        return np.broadcast_to(self.exact_codes(real), (q.shape[0], *self.shape))
+        with np.errstate(all="ignore"):  # judged by what comes out
+            for step in self.steps:
+                real = step.exact(real)
+            return np.broadcast_to(self.exact_codes(real), (q.shape[0], *self.shape))
+
+    @property
+    def bipolar(self) -> bool:
+        return self.signs
 
     def direction(self) -> Int | None:
-        """+1 or -1 per channel when the composition is proven monotone."""
         parts = [step.direction() for step in self.steps]
         if any(part is None for part in parts):
             return None
@@ -72,11 +123,14 @@ class IntegerFunction:
         sign = reduce(np.multiply, signs, np.ones(self.shape, np.int64))
         return np.broadcast_to(sign if self.rising else -sign, self.shape).astype(np.int64)
 
-    @property
-    def axis(self) -> int:
-        """The channel axis (0 when the function is the same for every element)."""
-        long = [axis for axis, n in enumerate(self.shape) if n > 1]
-        return long[0] if long else 0
+
+def run_steps(steps: Sequence[Elementwise], q: Int) -> Single:
+    """The real values that recorded *steps* read integers *q* as, in canonical arithmetic."""
+    real = single(q)
+    with np.errstate(all="ignore"):  # infinities are values here, and NaN is looked for by the caller
+        for step in steps:
+            real = step.apply(real)
+    return real
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +143,8 @@ class Tabulated:
     identity: bool
 
 
-def tabulate(f: IntegerFunction) -> Tabulated:
-    """The exact integer operator of *f*.
+def tabulate(f: ChannelFunction) -> Tabulated:
+    """The exact integer operator of *f*, along ``f.axis``; if *f* has several channel axes, of the flattened frame.
 
     Raises:
         NotExact: when the range cannot be enumerated and *f* is not proven monotone.
@@ -102,22 +156,21 @@ def tabulate(f: IntegerFunction) -> Tabulated:
     return _bisected(f, low, high)
 
 
-def _bounds(f: IntegerFunction) -> tuple[Int, Int]:
+def _bounds(f: ChannelFunction) -> tuple[Int, Int]:
     """Reachable integers per channel, flat."""
     return np.broadcast_to(f.lo, f.shape).ravel(), np.broadcast_to(f.hi, f.shape).ravel()
 
 
-def _enumerated(f: IntegerFunction, low: int, high: int) -> Tabulated:
+def _enumerated(f: ChannelFunction, low: int, high: int) -> Tabulated:
     q = np.arange(low, high + 1)
-    grid = np.broadcast_to(q.reshape(-1, *(1,) * len(f.shape)), (q.size, *f.shape))
+    # Outside a channel's own reachable range its edge value is kept: unreachable steps cost nothing.
+    grid = np.clip(q.reshape(-1, *(1,) * len(f.shape)), f.lo, f.hi)
     table = np.ascontiguousarray(f(grid).reshape(q.size, -1).T)
     lo, hi = _bounds(f)
     reachable = (q >= lo[:, None]) & (q <= hi[:, None])
     disagreements = int(np.sum((table != f.exact(grid).reshape(q.size, -1).T) & reachable))
-    out_lo = np.where(reachable, table, np.iinfo(np.int64).max).min(axis=1)
-    out_hi = np.where(reachable, table, np.iinfo(np.int64).min).max(axis=1)
+    out_lo, out_hi = table.min(axis=1), table.max(axis=1)
     output = _output_range(f, out_lo, out_hi)
-    table = _hold(table, q, lo, hi)
     jumps = np.diff(table, axis=1)
     rises, falls = np.all(jumps >= 0, axis=1), np.all(jumps <= 0, axis=1)
     identity = bool(np.all((table == q) | ~reachable))
@@ -129,13 +182,7 @@ def _enumerated(f: IntegerFunction, low: int, high: int) -> Tabulated:
     return Tabulated(op, out_lo.reshape(f.shape), out_hi.reshape(f.shape), identity)
 
 
-def _hold(table: Int, q: Int, lo: Int, hi: Int) -> Int:
-    """Outside a channel's own reachable range keep its edge value: unreachable steps cost nothing."""
-    inside = np.clip(q, lo[:, None], hi[:, None]) - q[0]
-    return np.take_along_axis(table, inside, axis=1)
-
-
-def _output_range(f: IntegerFunction, lo: Int, hi: Int) -> IntRange:
+def _output_range(f: ChannelFunction, lo: Int, hi: Int) -> IntRange:
     low, high = int(lo.min()), int(hi.max())
     return IntRange(low, high, bipolar=f.bipolar and (low, high) == (-1, 1))
 
@@ -158,7 +205,7 @@ def _from_jumps(
     return Activation(thresholds, table[:, 0].copy(), step, output, axis, disagreements)
 
 
-def _bisected(f: IntegerFunction, low: int, high: int) -> Tabulated:
+def _bisected(f: ChannelFunction, low: int, high: int) -> Tabulated:
     direction = f.direction()
     if direction is None:
         raise NotExact(
@@ -170,22 +217,27 @@ def _bisected(f: IntegerFunction, low: int, high: int) -> Tabulated:
     steps = int(np.abs(last - first).max(initial=0)) // unit
     if steps * int(np.prod(f.shape)) > ENUMERABLE:
         raise NotExact(f"it would need {steps} thresholds a channel; quantize to fewer levels")
-    found, ideal = (_cross(run, lo, hi, first, direction, steps, unit) for run in (f, f.exact))
-    found = np.where(found > hi, high + 1, found)
-    ideal = np.where(ideal > hi, high + 1, ideal)
-    channels = int(np.prod(f.shape))
-    thresholds = np.ascontiguousarray(found.reshape(steps, channels).T)
+    found = _cross(f, lo, hi, first, direction, steps, unit)
+    thresholds = np.where(found > hi, high + 1, found).reshape(steps, -1).T
     out_lo, out_hi = np.minimum(first, last), np.maximum(first, last)
-    disagreements = int(np.abs(np.minimum(found, hi + 1) - np.minimum(ideal, hi + 1)).sum())
     op = Activation(
-        thresholds,
+        np.ascontiguousarray(thresholds),
         first.reshape(-1).copy(),
         direction.reshape(-1) * unit,
         _output_range(f, out_lo, out_hi),
         f.axis,
-        disagreements,
+        _disagreements(f, found, lo, hi, direction),
     )
     return Tabulated(op, out_lo, out_hi, identity=False)
+
+
+def _disagreements(f: ChannelFunction, found: Int, lo: Int, hi: Int, direction: Int) -> int:
+    """Reachable integers that *f* and ``f.exact`` map differently: both are constant between their crossings."""
+    first, last = f.exact(lo[None])[0], f.exact(hi[None])[0]
+    ideal = _cross(f.exact, lo, hi, first, direction, int(np.abs(last - first).max(initial=0)), 1)
+    edges = np.sort(np.concatenate([lo[None], found, ideal, hi[None] + 1]), axis=0)
+    starts, lengths = np.minimum(edges[:-1], hi), np.diff(edges, axis=0)
+    return int(np.sum(lengths[f(starts) != f.exact(starts)]))
 
 
 def _cross(run: Callable[[Int], Int], lo: Int, hi: Int, first: Int, direction: Int, steps: int, unit: int) -> Int:

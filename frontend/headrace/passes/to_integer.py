@@ -7,7 +7,7 @@ the annotations of its operands, and keeps the reasons for everything that could
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,11 +15,17 @@ import numpy as np
 from headrace.errors import ModelError
 from headrace.ir import Graph, Input, IntRange, Op, Output, Value
 from headrace.ir.integer import Activation, Lookup, Reshape
-from headrace.ir.op import Array
-from headrace.ir.ops import Codes, Elementwise, Mul, Quantizer, SourceOp, ToReal
-from headrace.ir.real import single
+from headrace.ir.ops import Codes, Elementwise, Quantizer, SourceOp, ToReal
+from headrace.ir.ops.linear import dequantizing_steps
 from headrace.ir.scaled import Abstract, Floating, Int, NotExact, Scaled
-from headrace.passes.activation import IntegerFunction, tabulate
+from headrace.passes.activation import (
+    ENUMERABLE,
+    ChannelFunction,
+    ClampFunction,
+    IntegerFunction,
+    run_steps,
+    tabulate,
+)
 from headrace.passes.partition import Partition, partition
 
 
@@ -90,7 +96,7 @@ def to_integer(source: Graph) -> IntegerModel:
     analysis = _Analysis(source)
     for node in source:
         analysis.visit(node)
-    return IntegerModel(analysis.target, analysis.env, tuple(analysis.blockers))
+    return IntegerModel(analysis.target.live(), analysis.env, tuple(analysis.blockers))
 
 
 class _Analysis:
@@ -125,6 +131,11 @@ class _Analysis:
             results = op.lower(self, *operands)
         except NotExact as reason:
             results = self.host(op, operands, str(reason))
+        except ModelError as error:
+            if error.node is not None:
+                raise
+            where = f"'{node}' ({type(op).__name__})"
+            raise type(error)(error.message, node=where, file=self.source.file) from error
         for port, result in enumerate(results):
             self.env[Value(node, port)] = result
 
@@ -169,46 +180,45 @@ class _Analysis:
         if np.broadcast_shapes(x.shape, op.parameter_shape()) != x.shape:
             raise NotExact(f"its constant of shape {list(op.parameter_shape())} would enlarge frames {list(x.shape)}")
         ends = op.linear()
-        scale, bias = x.scale, x.bias
-        if ends is None or scale is None or bias is None:
-            scale, bias = None, None
-        else:
+        after = replace(x, steps=(*x.steps, op))
+        if x.scale is None or x.bias is None:
+            return after
+        if ends is not None:
             a, b = ends
-            scale, bias = np.asarray(scale * a), np.asarray(bias * a + b)
-        return Scaled(x.value, x.shape, x.lo, x.hi, scale, bias, (*x.steps, op), x.bipolar)
+            return replace(after, scale=np.asarray(x.scale * a), bias=np.asarray(x.bias * a + b))
+        clamp = op.clamp(x.scale, x.bias)
+        if clamp is None:
+            return replace(after, scale=None, bias=None, clamp=None)
+        return replace(after, clamp=clamp if x.clamp is None else x.clamp.then(clamp))
+
+    def integers(self, x: Scaled) -> Scaled:
+        """*x* with known scale and bias and its clips done."""
+        if x.scale is None or x.bias is None:
+            names = [type(step).__name__ for step in x.steps if step.linear() is None]
+            raise NotExact(
+                f"its input passed {' and '.join(names) or 'a nonlinear function'}, which leaves the integer grid; put a "
+                "quantizer between them"
+            )
+        if x.clamp is None:
+            return x
+        shape = np.broadcast_shapes((1,) * len(x.shape), x.clamp.lo.shape, x.clamp.hi.shape)
+        result, lo, hi = self._emit_function(x, ClampFunction(shape, *_bounds_over(x, shape), x.clamp))
+        steps = dequantizing_steps(x.scale, x.bias)
+        return Scaled(result, x.shape, lo, hi, x.scale, x.bias, steps, x.bipolar and result == x.value)
 
     def on_grid(self, x: Scaled) -> Scaled:
-        """*x* with known scale and bias; nonlinear steps are tabulated where their values stay on the grid."""
-        if x.scale is not None and x.bias is not None:
-            return x
-        last = max((k for k, step in enumerate(x.steps) if step.linear() is None), default=-1)
-        if last < 0:
-            raise NotExact("its input is on no integer grid")
-        scale = _scale_before(x.steps)
-        if scale is None:
-            raise NotExact(
-                "its input passed an offset and a nonlinear function without a quantizer; quantize it before"
-            )
-        rank = len(x.shape)
-        scale = scale.reshape((1,) * (rank - scale.ndim) + scale.shape)
-
-        def rounded(real: Array) -> Int:
-            q: Int = np.rint(real / scale).astype(np.int64)
-            return q
-
-        def codes(real: Array) -> Int:
-            q = rounded(real)
-            if not np.array_equal(single(single(q) * single(scale)), single(real)):
-                raise NotExact("its input leaves the integer grid in a nonlinear function; quantize it before")
-            return q
-
-        bent = replace(x, steps=x.steps[: last + 1])
-        value, lo, hi = self._function(bent, codes, rounded, True, scale.shape)
-        steps = (Mul(scale),) if np.any(single(scale) != 1) else ()
-        result = Scaled(value, x.shape, lo, hi, scale, np.zeros_like(scale), steps)
-        for step in x.steps[last + 1 :]:
-            result = self.step(result, step)
-        return result
+        """As :meth:`integers`; refused where the steps of the result give other real values than those of *x*."""
+        if x.clamp is not None and x.scale is not None:
+            shape = np.broadcast_shapes((1,) * len(x.shape), x.scale.shape, *(s.parameter_shape() for s in x.steps))
+            lo, hi = _bounds_over(x, shape)
+            count = int((hi - lo).max()) + 1
+            if count * int(np.prod(shape)) > ENUMERABLE:
+                raise NotExact("its input is clipped and ranges too wide to be compared value by value; quantize it")
+            q = np.minimum(lo + np.arange(count).reshape(-1, *(1,) * len(shape)), hi)
+            after = dequantizing_steps(x.scale, np.zeros(()) if x.bias is None else x.bias)
+            if not np.array_equal(run_steps(x.steps, q), run_steps(after, x.clamp(q))):
+                raise NotExact("its input is clipped where float32 has left the integer grid; put a quantizer there")
+        return self.integers(x)
 
     def enter(self, x: Floating, quantizer: Quantizer) -> Scaled:
         """Quantize on the host: where the hardware begins."""
@@ -228,14 +238,19 @@ class _Analysis:
         shape = np.broadcast_shapes(x.shape, quantizer.parameter_shape())
         if shape != x.shape:
             raise NotExact(f"its parameters of shape {list(quantizer.parameter_shape())} would enlarge {list(x.shape)}")
-        value, lo, hi = self._function(
-            x,
+        shapes = (quantizer.parameter_shape(), *(s.parameter_shape() for s in x.steps))
+        own = np.broadcast_shapes((1,) * len(x.shape), *shapes)
+        levels = quantizer.levels
+        f = IntegerFunction(
+            own,
+            *_bounds_over(x, own),
+            x.steps,
             quantizer.codes,
             quantizer.exact_codes,
             quantizer.rising(),
-            quantizer.parameter_shape(),
-            bipolar=quantizer.levels.bipolar,
+            levels.bipolar,
         )
+        value, lo, hi = self._emit_function(x, f)
         range_ = self.target.type(value).int_range
         return self._quantized(value, x.shape, lo, hi, quantizer, range_.bipolar)
 
@@ -246,32 +261,16 @@ class _Analysis:
     ) -> Scaled:
         rank = len(shape)
         scale, bias = (a.reshape((1,) * (rank - a.ndim) + a.shape) for a in (quantizer.scale, quantizer.bias))
-        steps = (Mul(scale),) if np.any(single(scale) != 1) else ()
-        return Scaled(value, shape, lo, hi, scale, bias, steps, bipolar)
+        return Scaled(value, shape, lo, hi, scale, bias, dequantizing_steps(scale, bias), bipolar)
 
-    def _function(
-        self,
-        x: Scaled,
-        codes: Callable[[Array], Int],
-        exact_codes: Callable[[Array], Int],
-        rising: bool,
-        own_shape: tuple[int, ...],
-        bipolar: bool = False,
-    ) -> tuple[Value, Int, Int]:
-        """Emit the integer function of *x*'s steps and *codes*; returns the result and its bounds."""
-        shapes = [own_shape, *(s.parameter_shape() for s in x.steps)]
-        rank = len(x.shape)
-        shape = np.broadcast_shapes((1,) * rank, *shapes)
-        flat = sum(n > 1 for n in shape) > 1  # parameters vary along several axes: every element is a channel
-        lo, hi = _bounds_over(x, shape)
-        f = IntegerFunction(x.steps, codes, exact_codes, rising, shape, lo, hi, bipolar)
+    def _emit_function(self, x: Scaled, f: ChannelFunction) -> tuple[Value, Int, Int]:
+        """Emit *f* of the integers of *x*; returns the result and its bounds."""
         table = tabulate(f)
-        if table.identity and not bipolar:
+        if table.identity and not f.bipolar and not table.op.disagreements:
             return x.value, table.lo, table.hi
-        source = x.value
-        if flat:
-            return self._flat(x, table.op, shape, table.lo, table.hi)
-        return self.emit(table.op, source), table.lo, table.hi
+        if sum(n > 1 for n in f.shape) > 1:  # parameters vary along several axes: every element is a channel
+            return self._flat(x, table.op, f.shape, table.lo, table.hi)
+        return self.emit(table.op, x.value), table.lo, table.hi
 
     def _flat(
         self, x: Scaled, op: Activation | Lookup, shape: tuple[int, ...], lo: Int, hi: Int
@@ -295,23 +294,9 @@ class _Analysis:
             return x.value
         key = (x.value, tuple(id(step) for step in x.steps))
         if key not in self._reals:
-            op = ToReal(x.steps, x.scale, x.bias)
+            op = ToReal(x.steps, x.scale, x.bias, x.clamp)
             self._reals[key] = self.target.add(op, [x.value], f"{x.value.node}_real")
         return self._reals[key]
-
-
-def _scale_before(steps: Sequence[Elementwise]) -> Array | None:
-    """Product of the scales before the first nonlinear step; None when an offset is added there."""
-    scale: Array = np.ones(())
-    for step in steps:
-        ends = step.linear()
-        if ends is None:
-            return scale
-        a, b = ends
-        if np.any(b != 0):
-            return None
-        scale = np.asarray(scale * a)
-    return scale
 
 
 def _bounds_over(x: Scaled, shape: tuple[int, ...]) -> tuple[Int, Int]:

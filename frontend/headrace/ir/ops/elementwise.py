@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ir.grid import Grid
+from headrace.ir.grid import FAR, Clamp, Grid
 from headrace.ir.op import Array
 from headrace.ir.ops.base import SourceOp
 from headrace.ir.real import Real, Single, single
@@ -41,6 +41,13 @@ class Elementwise(SourceOp):
 
     def linear(self) -> tuple[Double, Double] | None:
         """``(a, b)`` when the function is ``a * x + b``."""
+        return None
+
+    def clamp(self, scale: Double, bias: Double) -> Clamp | None:
+        """What the function does to the integers of the grid ``scale * q + bias``, when that is a clamp on the grid.
+
+        Decided on the grid alone: the reference execution and the analysis must come to the same answer.
+        """
         return None
 
     def neutral(self) -> dict[str, float] | None:
@@ -74,7 +81,7 @@ class Elementwise(SourceOp):
 
 
 def moved_grid(grid: Grid | None, op: Elementwise, value: Single) -> Grid | None:
-    """The grid of ``op(x)``: moved by a linear function, re-read from the values after a nonlinear one."""
+    """The grid of ``op(x)``: moved by a linear function, clamped by a clip on it, none after anything else."""
     if grid is None:
         return None
     ends = op.linear()
@@ -82,11 +89,8 @@ def moved_grid(grid: Grid | None, op: Elementwise, value: Single) -> Grid | None
         a, b = ends
         q = np.broadcast_to(grid.q, value.shape)
         return Grid(q, grid.scale * a, grid.bias * a + b)
-    if np.any(grid.bias != 0) or not np.all(grid.scale):
-        return None
-    q = np.rint(value / grid.scale)
-    on_grid = single(single(q) * single(grid.scale))
-    return Grid(q.astype(np.int64), grid.scale, grid.bias) if np.array_equal(on_grid, value) else None
+    clamp = op.clamp(grid.scale, grid.bias)
+    return None if clamp is None else Grid(clamp(grid.q), grid.scale, grid.bias)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +200,7 @@ class BatchNorm(Elementwise):
 
 @dataclass(frozen=True, eq=False)
 class Clip(Elementwise):
-    """``min(max(x, lo), hi)``; Relu is ``Clip(0, inf)``, HardTanh ``Clip(-1, 1)``."""
+    """``min(max(x, lo), hi)`` with ``lo <= hi``; Relu is ``Clip(0, inf)``, HardTanh ``Clip(-1, 1)``."""
 
     lo: float = 0.0
     hi: float = float("inf")
@@ -209,6 +213,24 @@ class Clip(Elementwise):
 
     def direction(self) -> Array | None:
         return np.ones((), np.int64)
+
+    def clamp(self, scale: Double, bias: Double) -> Clamp | None:
+        if not (np.all(scale) and np.all(np.isfinite(scale))):
+            return None
+        ends = [self._on_grid(bound, scale, bias) for bound in (float(np.float32(self.lo)), float(np.float32(self.hi)))]
+        if ends[0] is None or ends[1] is None:
+            return None
+        rising = scale > 0
+        return Clamp(np.where(rising, ends[0], ends[1]), np.where(rising, ends[1], ends[0]))
+
+    @staticmethod
+    def _on_grid(bound: float, scale: Double, bias: Double) -> NDArray[np.int64] | None:
+        """The integers that stand for *bound*, if there are any; a far one stands for none."""
+        if np.isinf(bound):
+            return np.where((scale > 0) == (bound > 0), FAR, -FAR)
+        q = np.rint((bound - bias) / scale)
+        exact = np.all(np.abs(q) < 2.0**53) and np.all(scale * q + bias == bound)
+        return q.astype(np.int64) if exact else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from headrace.ir.grid import Grid
+from headrace.ir.grid import Clamp, Grid
 from headrace.ir.op import Array, Op
 from headrace.ir.ops.elementwise import Elementwise
 from headrace.ir.real import Real, single
@@ -22,6 +22,7 @@ class ToReal(Op):
     steps: tuple[Elementwise, ...]
     scale: Double | None = None
     bias: Double | None = None
+    clamp: Clamp | None = None
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         shapes = (s.parameter_shape() for s in self.steps)
@@ -32,8 +33,11 @@ class ToReal(Op):
         value = single(q)
         for step in self.steps:
             value = step.apply(value)
-        grid = None if self.scale is None or self.bias is None else Grid(q, self.scale, self.bias)
-        return cast("tuple[Array, ...]", (Real(value, grid),))
+        if self.scale is None or self.bias is None:
+            return cast("tuple[Array, ...]", (Real(value),))
+        if self.clamp is not None:
+            q = self.clamp(q)
+        return cast("tuple[Array, ...]", (Real(value, Grid(q, self.scale, self.bias)),))
 
     def __str__(self) -> str:
         return f"ToReal({', '.join(type(s).__name__ for s in self.steps)})"

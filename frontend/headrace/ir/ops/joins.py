@@ -65,7 +65,7 @@ class AddTensors(SourceOp):
             joined = join_factors(x.grid.scale, y.grid.scale)
             if joined is not None:
                 grid, (n, m) = joined
-                q = n * x.grid.q + m * y.grid.q
+                q = n * x.grid.q.astype(np.int64) + m * y.grid.q.astype(np.int64)
                 bias = x.grid.bias + y.grid.bias
                 value = single(q)
                 for step in dequantizing_steps(grid, bias):
@@ -79,7 +79,7 @@ class AddTensors(SourceOp):
             return ctx.host(self, inputs)
         if x.shape != y.shape:
             raise NotExact(f"its operands have different shapes {list(x.shape)} and {list(y.shape)}")
-        x, y = ctx.on_grid(x), ctx.on_grid(y)
+        x, y = ctx.integers(x), ctx.integers(y)
         joined = join_factors(x.affine[0], y.affine[0])
         if joined is None:
             raise NotExact("its operands' scales share no integer grid; give both branches one quantizer")

@@ -143,7 +143,8 @@ class MatMul(SourceOp):
                 product = None
             if product is not None:
                 acc = integer.IntMatMul(product.weights, np.zeros((2, 1), np.int64)).execute(x.grid.q)[0]
-                return (accumulate(acc, product.scale, product.offset),)
+                view = (1,) * (acc.ndim - 2) + (-1,)
+                return (accumulate(acc, product.scale.reshape(view), product.offset.reshape(view)),)
         value = x.value.astype(np.float64) @ self._matrix.astype(np.float64)
         return (Real(single(value)),)
 
@@ -153,7 +154,7 @@ class MatMul(SourceOp):
             return ctx.host(self, inputs)
         if self.weights.grid is None:
             raise NotExact("its weights are not quantized; put a quantizer on them")
-        x = ctx.on_grid(x)
+        x = ctx.integers(x)
         product = self._product(*x.affine)
         depth = self._matrix.shape[0]
         lo, hi = (_over_channels(a, -1, depth, pick) for a, pick in ((x.lo, np.min), (x.hi, np.max)))
@@ -228,7 +229,7 @@ class Conv(SourceOp):
             return ctx.host(self, inputs)
         if self.weights.grid is None:
             raise NotExact("its weights are not quantized; put a quantizer on them")
-        x = ctx.on_grid(x)
+        x = ctx.integers(x)
         product = self._product(*x.affine)
         channels = x.shape[0]
         lo, hi = (_over_channels(a, 0, channels, pick) for a, pick in ((x.lo, np.min), (x.hi, np.max)))

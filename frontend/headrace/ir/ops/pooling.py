@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class MaxPool(SourceOp):
         windows = integer.sliding_windows(padded, self.kernel, self.strides, self.dilations, unpadded, 0)
         value = windows.max(axis=tuple(range(-len(self.kernel), 0)))
         grid = x.grid
-        if grid is None or np.any(grid.scale < 0) or grid.scale.size not in (1, x.value.shape[1]):
+        if grid is None or np.any(grid.scale < 0) or varies_over_image(grid.scale) or varies_over_image(grid.bias):
             return (Real(value),)
         return (Real(value, Grid(self._pool.execute(grid.q)[0], grid.scale, grid.bias)),)
 
@@ -55,12 +55,17 @@ class MaxPool(SourceOp):
         if not rising:
             raise NotExact("it follows a function that falls; put a quantizer before the pool")
         shapes = [s.parameter_shape() for s in x.steps]
-        if any(n > 1 for shape in shapes for n in shape[1:]):
+        if any(n > 1 for shape in shapes for n in shape[1 - len(x.shape) :]):
             raise NotExact("it follows parameters that vary over the image; put a quantizer before the pool")
         value = ctx.emit(self._pool, x.value)
         shape = self._pool.infer(TensorType(x.shape))[0].shape
         lo, hi = (_per_channel(a, pick) for a, pick in ((x.lo, np.min), (x.hi, np.max)))
-        return (Scaled(value, shape, lo, hi, x.scale, x.bias, x.steps, x.bipolar),)
+        return (replace(x, value=value, shape=shape, lo=lo, hi=hi),)
+
+
+def varies_over_image(a: Array) -> bool:
+    """Whether a parameter of channels-first frames has more than one value per channel."""
+    return any(n > 1 for n in a.shape[1:])
 
 
 def _per_channel(a: Array, pick: Callable[..., Array]) -> Array:
@@ -98,8 +103,7 @@ class AveragePool(SourceOp):
     def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
         (x,) = inputs
         divide = Div(self._counts(x.value.shape[1:]))
-        uniform = x.grid is not None and x.grid.scale.size in (1, x.value.shape[1]) and not np.any(x.grid.bias)
-        if x.grid is not None and uniform:
+        if x.grid is not None and not varies_over_image(x.grid.scale) and not np.any(x.grid.bias):
             total = self._pool.execute(x.grid.q)[0]
             value = single(total)
             if np.any(single(x.grid.scale) != 1):
@@ -113,9 +117,9 @@ class AveragePool(SourceOp):
         (x,) = inputs
         if not isinstance(x, Scaled):
             return ctx.host(self, inputs)
-        x = ctx.on_grid(x)
+        x = ctx.integers(x)
         scale, bias = x.affine
-        if np.any(bias) or any(n > 1 for n in scale.shape[1:]):
+        if np.any(bias) or varies_over_image(scale):
             raise NotExact("its input carries an offset or a scale that varies over the image; quantize it first")
         value = ctx.emit(self._pool, x.value)
         shape = self._pool.infer(TensorType(x.shape, _BIT))[0].shape

@@ -137,9 +137,20 @@ class RawCodes(IntQuant):
     def levels(self) -> IntRange:
         return IntRange(self.lo, self.hi)
 
-    def _finish(self, y: Array) -> Int:
-        codes: Int = np.clip(rounding_function(self.rounding)(y).astype(np.float64), self.lo, self.hi).astype(np.int64)
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        return (TensorType(super().infer(*inputs)[0].shape, self.levels),)
+
+    def _code(self, y: Array) -> Int:
+        """Unlike QONNX, ONNX rounds before it adds the zero point: the parity of the zero point decides no tie."""
+        whole = rounding_function(self.rounding)(y).astype(np.float64) + self.zero_point
+        codes: Int = np.clip(whole, self.lo, self.hi).astype(np.int64)
         return codes
+
+    def codes(self, x: Single) -> Int:
+        return self._code(x / self.step)
+
+    def exact_codes(self, x: Double) -> Int:
+        return self._code(x / self.step.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,9 +220,12 @@ class MultiThreshold(Quantizer):
         return self.exact_codes(x.astype(np.float64))
 
     def exact_codes(self, x: Double) -> Int:
-        rows = np.moveaxis(x, self.axis - self.rank, -1)
-        count = (rows[..., None] >= self.thresholds).sum(axis=-1)
-        codes: Int = np.moveaxis(self.multiple * count + self.offset, -1, self.axis - self.rank).astype(np.int64)
+        channels = np.moveaxis(x, self.axis - self.rank, 0)
+        count = np.empty(channels.shape, np.int64)
+        for c, channel in enumerate(channels):
+            row = self.thresholds[c if self.thresholds.shape[0] > 1 else 0]
+            count[c] = np.searchsorted(row, channel, side="right")
+        codes: Int = np.moveaxis(self.multiple * count + self.offset, 0, self.axis - self.rank)
         return codes
 
 
