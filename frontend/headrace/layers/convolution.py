@@ -12,18 +12,23 @@ from headrace.ir.integer import IntConv
 from headrace.layers.base import Layer, StreamType, lowers
 from headrace.layers.mvau import MVAU
 from headrace.layers.swg import SWG
+from headrace.layers.vvau import VVAU
 
 Int = NDArray[np.int64]
 
 
 @lowers(IntConv)
 def lower_convolution(op: IntConv, stream: StreamType) -> Sequence[Layer]:
-    """Dense convolutions are SWG and MVAU, pointwise ones an MVAU over the pixels.
+    """Dense convolutions are SWG and MVAU, pointwise ones an MVAU over the pixels, depthwise ones a VVAU.
 
     Other grouped convolutions run as dense ones whose weights outside the groups are 0: exact, at the cost of
     computing with these zeros.
     """
     output = IntRange(int(op.ranges[0].min()), int(op.ranges[1].max()))
+    channels = stream.shape[-1]
+    if op.groups == channels > 1:
+        weights = op.weights.reshape(channels, op.weights.shape[0] // channels, -1)
+        return (VVAU(weights, stream, output, op.kernel, op.strides, op.dilations, op.pads),)
     weights = window_weights(op)
     if set(op.kernel) == {1} and set(op.strides) == {1} and not any(p for pair in op.pads for p in pair):
         return (MVAU(weights, stream, output),)

@@ -1,0 +1,220 @@
+"""VVAU: vector-vector-activation unit without the activation: a depthwise convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from headrace.errors import FoldingError
+from headrace.ir import Array, IntRange
+from headrace.ir.integer import sliding_windows
+from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
+from headrace.layers.memory import (
+    Int,
+    index_bits,
+    memory_resources,
+    memory_text,
+    packed_words,
+    ram_style,
+    value_range,
+)
+from headrace.layers.mvau import SumStage, adder_tree
+from headrace.layers.window import Window
+
+
+@dataclass(frozen=True, eq=False)
+class VVAU(Layer):
+    """``y[..., c * M + m] = sum_k window[..., k, c] * weights[c, m, k]``: every channel has its own M kernels.
+
+    The windows are made inside, in the order (window, channels, taps): their order depends on the folding, so they are
+    no stream that another layer could give. ``pe`` channels and ``simd`` taps are worked on at a time, with all M
+    kernels of a channel. Padding is the integer 0. Sums are kept modulo ``2**output.bits``, which the final ones fit.
+
+    Args:
+        weights: ``(C, M, taps)``.
+        stream: the image ``(H, W, C)`` or ``(L, C)``; its ``elements`` are replaced by ``pe``.
+        output: range of the results, which must be proven by the caller.
+        simd: taps at a time: 1, a row of the kernel, or all.
+
+    Raises:
+        ModelError: when a window does not fit into the padded image.
+        FoldingError: when ``pe`` or ``simd`` is none of the legal values.
+    """
+
+    kind: ClassVar[str] = "VVAU"
+
+    weights: Int
+    stream: StreamType
+    output: IntRange
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]
+    pe: int = 1
+    simd: int = 1
+
+    def __post_init__(self) -> None:
+        if self.weights.shape[0] != self.channels or self.weights.shape[2] != prod(self.kernel):
+            raise ValueError(f"weights {self.weights.shape} for {self.channels} channels, kernel {list(self.kernel)}")
+        if self.pe not in divisors(self.channels):
+            valid = ", ".join(map(str, divisors(self.channels)))
+            raise FoldingError(f"VVAU: PE={self.pe} does not divide {self.channels}; valid: {valid}")
+        self.window  # noqa: B018  (refuses windows that do not fit, and other numbers of taps)
+
+    # -- shape and folding ------------------------------------------------------------------------------------------
+
+    @property
+    def channels(self) -> int:
+        """Channels of the image."""
+        return self.stream.shape[-1]
+
+    @property
+    def kernels(self) -> int:
+        """Kernels, so outputs, per channel."""
+        return int(self.weights.shape[1])
+
+    @cached_property
+    def window(self) -> Window:
+        """The windows in words."""
+        size, folds = self.stream.shape[:-1], self.channels // self.pe
+        return Window.of(
+            size, folds, self.kernel, self.strides, self.dilations, self.pads, taps=self.simd, depthwise=True
+        )
+
+    @property
+    def passes(self) -> int:
+        """Words read per result."""
+        return self.window.kernel_taps // self.simd
+
+    @property
+    def inputs(self) -> tuple[StreamType, ...]:
+        return (StreamType(self.stream.shape, self.stream.range, self.pe),)
+
+    @property
+    def outputs(self) -> tuple[StreamType, ...]:
+        spatial = self.window.out[2 - len(self.kernel) :]
+        return (StreamType((*spatial, self.channels * self.kernels), self.output, self.pe * self.kernels),)
+
+    @property
+    def cycles(self) -> int:
+        return self.window.cycles
+
+    @property
+    def latency(self) -> int:
+        return self.window.read_time(self.passes - 1) + 2 + self.depth
+
+    @property
+    def folding(self) -> dict[str, int]:
+        return {"PE": self.pe, "SIMD": self.simd}
+
+    @property
+    def folding_choices(self) -> dict[str, tuple[int, ...]]:
+        return {"PE": divisors(self.channels), "SIMD": self.window.tap_choices}
+
+    def execute(self, *inputs: Array) -> tuple[Array, ...]:
+        x = np.moveaxis(inputs[0].astype(np.int64), -1, 1)
+        windows = sliding_windows(x, self.kernel, self.strides, self.dilations, self.pads, 0)
+        # (N, C, *out, *kernel) -> (*kernel, N, *out, C, 1)
+        spatial = len(self.kernel)
+        taps = np.moveaxis(windows, tuple(range(-spatial, 0)), tuple(range(spatial)))
+        taps = np.moveaxis(taps, spatial + 1, -1)[..., None]
+        y = np.zeros((*taps.shape[spatial:-1], self.kernels), np.int64)
+        for k, index in enumerate(np.ndindex(*self.kernel)):
+            y += taps[index] * self.weights[:, :, k]
+        return (y.reshape(*y.shape[:-2], -1),)
+
+    def token_times(self) -> tuple[Sequence[Int], Sequence[Int], Sequence[int]]:
+        """When words move in steady state (:class:`headrace.schedule.tokens.TokenTimed`)."""
+        taken, read = self.window.programme()
+        return (taken,), (read[self.passes - 1 :: self.passes],), (0,)
+
+    # -- hardware ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def weight_range(self) -> IntRange:
+        """Range of the weights; bipolar when only -1 and +1 occur."""
+        return value_range(self.weights)
+
+    @property
+    def lane(self) -> IntRange:
+        """Range of one product; padding gives 0."""
+        x, w = self.stream.range, self.weight_range
+        corners = [a * b for a in (x.lo, x.hi) for b in (w.lo, w.hi)] + [0] * self.window.padded
+        return IntRange(min(corners), max(corners))
+
+    @property
+    def style(self) -> str:
+        """``"select"`` when one operand is -1, 0 or +1, else ``"multiply"``."""
+        w = self.weight_range
+        return "select" if self.stream.range.bipolar or (-1 <= w.lo < 0 and w.hi <= 1) else "multiply"
+
+    @property
+    def tree(self) -> tuple[SumStage, ...]:
+        """Registered stages that sum the products of the taps."""
+        return adder_tree(self.simd, self.lane, self.output.bits)
+
+    @property
+    def depth(self) -> int:
+        """Registers between the words read and the accumulator."""
+        return 1 + len(self.tree)
+
+    @property
+    def weight_words(self) -> Int:
+        """Words of the weight memory: word (fold, pass), element (channel, kernel, tap)."""
+        folds = self.channels // self.pe
+        grid = self.weights.reshape(folds, self.pe, self.kernels, self.passes, self.simd)
+        return grid.transpose(0, 3, 1, 2, 4).reshape(folds * self.passes, -1)
+
+    def resources(self) -> Resources:
+        lanes = self.pe * self.kernels * self.simd
+        xb, wb, ob = self.stream.bits, self.weight_range.bits, self.output.bits
+        lut, ff, dsp = 2.0 * self.pe * self.kernels * ob, self.pe * self.kernels * ob + lanes * self.lane.bits, 0.0
+        if self.style == "select":
+            lut += lanes * self.lane.bits
+        elif min(xb, wb) > 7:
+            dsp = lanes
+        else:
+            lut += 0.6 * lanes * xb * wb
+        for stage in self.tree:
+            lut += 0.8 * self.pe * self.kernels * (stage.terms - stage.groups) * stage.out_bits
+            ff += self.pe * self.kernels * stage.groups * stage.out_bits
+        words = self.channels // self.pe * self.passes
+        total = Resources(lut, ff, dsp) + self.window.resources(self.inputs[0].word_bits)
+        return total if words == 1 else total + memory_resources(words, lanes * wb) + Resources(ff=lanes * wb)
+
+    def rtl(self) -> RtlModule:
+        words, constant = self.weight_words, self.channels // self.pe * self.passes == 1
+        weight_bits = words.shape[1] * self.weight_range.bits
+        context = {
+            **self.window.context(self.inputs[0].word_bits),
+            "pe": self.pe,
+            "simd": self.simd,
+            "kernels": self.kernels,
+            "channels": self.channels,
+            "rows": self.pe * self.kernels,
+            "x": self.stream.range,
+            "w": self.weight_range,
+            "y": self.output,
+            "style": self.style,
+            "lane_bits": min(self.lane.bits, self.output.bits),
+            "product_bits": max(min(self.lane.bits, self.output.bits), self.stream.bits, self.weight_range.bits),
+            "lane_signed": self.lane.signed,
+            "tree": self.tree,
+            "depth": self.depth,
+            "out_bits": self.outputs[0].word_bits,
+            "weight_bits": weight_bits,
+            "weight_words": words.shape[0],
+            "address_bits": index_bits(words.shape[0]),
+            "rom_style": ram_style(words.shape[0], weight_bits),
+            "constant": packed_words(words, self.weight_range)[0] if constant else None,
+            "cycles": self.cycles,
+            "latency": self.latency,
+        }
+        memories = {} if constant else {"weights": memory_text(words, self.weight_range)}
+        library = dict.fromkeys(f"{stage.module}.sv.j2" for stage in self.tree)
+        return RtlModule("vvau.sv.j2", context, memories, tuple(library))
