@@ -63,13 +63,19 @@ def test_deadlock_names_who_waits(tmp_path: Path, rtl_sim, engine: dict[str, str
 def test_deadlock_names_inner_streams(tmp_path: Path, rtl_sim, engine: dict[str, str]) -> None:
     manifest = designs.register_slice(tmp_path, bits=8, epw=1, frame=4)
     source = tmp_path / manifest.sources[0]
-    stuck = source.read_text().replace("s_mid_tready = ", "s_mid_tready = 1'b0 && ")
+    stuck = source.read_text().replace("s_mid_tready = !m_axis_0_tvalid || m_axis_0_tready", "s_mid_tready = 1'b0")
     source.write_text(stuck)
     x = np.zeros((1, 4), dtype=np.int64)
     with pytest.raises(DeadlockError, match="internal stream mid offers frame 0 word 0"):
         rtl_sim(manifest, {"x": x}, timeout_cycles=100, trace=True, **engine)
+
+
+def test_deadlock_tells_how_to_see_inner_streams(tmp_path: Path, rtl_sim) -> None:
+    manifest = designs.register_slice(tmp_path, bits=8, epw=1, frame=4)
+    source = tmp_path / manifest.sources[0]
+    source.write_text(source.read_text().replace("s_axis_0_tready = ", "s_axis_0_tready = 1'b0; //"))
     with pytest.raises(DeadlockError, match="simulate with trace=True"):
-        rtl_sim(manifest, {"x": x}, timeout_cycles=100, **engine)
+        rtl_sim(manifest, {"x": np.zeros((1, 4), dtype=np.int64)}, timeout_cycles=100)
 
 
 def test_padding_must_be_zero(tmp_path: Path, rtl_sim, engine: dict[str, str]) -> None:

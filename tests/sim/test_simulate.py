@@ -12,7 +12,7 @@ from headrace_sim import load, simulate
 from . import designs
 
 pytestmark = pytest.mark.sim
-STALLS = [(0.0, 0.0), (0.6, 0.0), (0.0, 0.6), (0.3, 0.4)]
+STALLS = [{"stall_in": a, "stall_out": b} for a, b in ((0.0, 0.0), (0.6, 0.0), (0.0, 0.6), (0.3, 0.4))]
 
 
 def draw(seed: int, low: int, high: int, *shape: int) -> np.ndarray:
@@ -22,13 +22,14 @@ def draw(seed: int, low: int, high: int, *shape: int) -> np.ndarray:
     return array
 
 
-@pytest.mark.parametrize(("stall_in", "stall_out"), STALLS)
-def test_wide_words_pass_through(tmp_path: Path, agree, stall_in: float, stall_out: float) -> None:
+def test_wide_words_pass_through(tmp_path: Path, rtl_sim, agree) -> None:
     manifest = designs.register_slice(tmp_path, bits=3, epw=103, frame=515)
     x = draw(1, -4, 3, 9, 515)
-    result = agree(manifest, {"x": x}, stall_in=stall_in, stall_out=stall_out, trace=True, seed=5)
-    np.testing.assert_array_equal(result.outputs["y"], x)
-    np.testing.assert_array_equal(result.streams["mid"], x)
+    for run, stalls in ((rtl_sim, STALLS), (agree, STALLS[::3])):
+        for stall in stalls:
+            result = run(manifest, {"x": x}, **stall, trace=True, seed=5)
+            np.testing.assert_array_equal(result.outputs["y"], x)
+            np.testing.assert_array_equal(result.streams["mid"], x)
 
 
 @pytest.mark.parametrize(
@@ -46,19 +47,19 @@ def test_every_encoding(tmp_path: Path, rtl_sim, bits: int, epw: int, encoding: 
     x = draw(2, low, high, 7, 2 * epw)
     if encoding == "bipolar":
         x[x == 0] = 1
-    for options in ({}, {"engine": "cocotb"}):
-        result = rtl_sim(manifest, {"x": x}, trace=True, **options)
-        np.testing.assert_array_equal(result.outputs["y"], x)
-        np.testing.assert_array_equal(result.streams["mid"], x)
+    result = rtl_sim(manifest, {"x": x}, trace=True)
+    np.testing.assert_array_equal(result.outputs["y"], x)
+    np.testing.assert_array_equal(result.streams["mid"], x)
 
 
-@pytest.mark.parametrize(("stall_in", "stall_out"), STALLS)
-def test_decimator_with_memory(tmp_path: Path, agree, stall_in: float, stall_out: float) -> None:
+def test_decimator_with_memory(tmp_path: Path, rtl_sim, agree) -> None:
     weights = draw(3, -128, 127, 12)
     manifest = designs.dot_product(tmp_path, weights.tolist())
     x = draw(4, -128, 127, 20, 12)
-    result = agree(manifest, {"x": x}, stall_in=stall_in, stall_out=stall_out, seed=9)
-    np.testing.assert_array_equal(result.outputs["dot"][:, 0], x @ weights)
+    for run, stalls in ((rtl_sim, STALLS), (agree, STALLS[3:])):
+        for stall in stalls:
+            result = run(manifest, {"x": x}, **stall, seed=9)
+            np.testing.assert_array_equal(result.outputs["dot"][:, 0], x @ weights)
 
 
 def test_memory_contents_are_read_at_run_time(tmp_path: Path, rtl_sim) -> None:
@@ -70,34 +71,36 @@ def test_memory_contents_are_read_at_run_time(tmp_path: Path, rtl_sim) -> None:
     np.testing.assert_array_equal(second.outputs["dot"][:, 0], x @ [-4, 3, -2, 1])
 
 
-@pytest.mark.parametrize(("stall_in", "stall_out"), STALLS)
-def test_two_inputs(tmp_path: Path, agree, stall_in: float, stall_out: float) -> None:
+def test_two_inputs(tmp_path: Path, rtl_sim, agree) -> None:
     manifest = designs.adder(tmp_path, frame=16)
     a, b = draw(6, -8, 7, 8, 16), draw(7, -8, 7, 8, 16)
-    result = agree(manifest, {"a": a, "s_axis_1": b}, stall_in=stall_in, stall_out=stall_out)
-    np.testing.assert_array_equal(result.outputs["sum"], a + b)
+    for run, stalls in ((rtl_sim, STALLS), (agree, STALLS[3:])):
+        for stall in stalls:
+            result = run(manifest, {"a": a, "s_axis_1": b}, **stall)
+            np.testing.assert_array_equal(result.outputs["sum"], a + b)
 
 
-@pytest.mark.parametrize(("stall_in", "stall_out"), STALLS)
-def test_two_outputs(tmp_path: Path, agree, stall_in: float, stall_out: float) -> None:
+def test_two_outputs(tmp_path: Path, rtl_sim, agree) -> None:
     manifest = designs.fork(tmp_path, frame=16)
     x = draw(8, 0, 255, 8, 16)
-    result = agree(manifest, {"x": x}, stall_in=stall_in, stall_out=stall_out)
-    np.testing.assert_array_equal(result.outputs["y0"], x)
-    np.testing.assert_array_equal(result.outputs["y1"], 255 - x)
+    for run, stalls in ((rtl_sim, STALLS), (agree, STALLS[3:])):
+        for stall in stalls:
+            result = run(manifest, {"x": x}, **stall)
+            np.testing.assert_array_equal(result.outputs["y0"], x)
+            np.testing.assert_array_equal(result.outputs["y1"], 255 - x)
 
 
-def test_interval_and_latency(tmp_path: Path, agree) -> None:
+def test_interval_and_latency(tmp_path: Path, rtl_sim, agree) -> None:
     x = draw(9, -128, 127, 10, 12)
     result = agree(designs.dot_product(tmp_path / "dot", [1] * 12), {"x": x})
     assert result.interval == {"dot": 12.0}
     assert result.first_output_latency == 12
     assert result.cycles == 10 * 12 + 1
-    slow = agree(designs.every_third_cycle(tmp_path / "slow", frame=12), {"x": x})
+    slow = rtl_sim(designs.every_third_cycle(tmp_path / "slow", frame=12), {"x": x})
     assert slow.interval == {"y": 36.0}
-    one = agree(designs.dot_product(tmp_path / "dot", [1] * 12), {"x": x[:1]})
+    one = rtl_sim(designs.dot_product(tmp_path / "dot", [1] * 12), {"x": x[:1]})
     assert one.interval == {"dot": None}
-    stalled = agree(designs.dot_product(tmp_path / "dot", [1] * 12), {"x": x}, stall_in=0.5)
+    stalled = rtl_sim(designs.dot_product(tmp_path / "dot", [1] * 12), {"x": x}, stall_in=0.5)
     assert stalled.interval == {"dot": None}
     assert stalled.cycles > result.cycles
 

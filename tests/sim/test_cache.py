@@ -1,0 +1,106 @@
+"""The build cache: one build per content, whole entries only, bounded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace_sim import BuildCache
+from headrace_sim.cache import content_key, default_folder
+
+
+def write(text: str):
+    def build(folder: Path) -> None:
+        (folder / "file").write_text(text)
+
+    return build
+
+
+def test_builds_once(tmp_path: Path) -> None:
+    cache = BuildCache(tmp_path)
+    folder, cached = cache.get("key", write("first"))
+    assert not cached
+    again, cached = cache.get("key", write("second"))
+    assert (again, cached) == (folder, True)
+    assert (folder / "file").read_text() == "first"
+    assert BuildCache(tmp_path).get("key", write("third")) == (folder, True)
+
+
+def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
+    def fail(folder: Path) -> None:
+        (folder / "half").write_text("written")
+        raise ValueError("no")
+
+    cache = BuildCache(tmp_path)
+    with pytest.raises(ValueError, match="no"):
+        cache.get("key", fail)
+    assert [path for path in cache.folder.iterdir() if path.is_dir()] == []
+    assert not cache.get("key", write("x"))[1]
+
+
+def test_a_damaged_entry_is_rebuilt(tmp_path: Path) -> None:
+    cache = BuildCache(tmp_path)
+    folder, _ = cache.get("key", write("x"))
+    (folder / ".used").unlink()
+    assert cache.get("key", write("y")) == (folder, False)
+    assert (folder / "file").read_text() == "y"
+
+
+def test_least_recently_used_goes_first(tmp_path: Path) -> None:
+    cache = BuildCache(tmp_path)
+    for age, name in enumerate(["new", "middle", "old"]):
+        folder, _ = cache.get(name, write("x" * 1000))
+        stamp = folder.joinpath(".used").stat().st_mtime - 7200 * (age + 1)
+        os.utime(folder / ".used", (stamp, stamp))
+    BuildCache(tmp_path, max_bytes=2500).trim()
+    left = {path.name for path in cache.folder.iterdir() if path.is_dir()}
+    assert left == {"new", "middle"}
+
+
+def test_recent_entries_stay(tmp_path: Path) -> None:
+    cache = BuildCache(tmp_path, max_bytes=10)
+    for name in ("a", "b"):
+        cache.get(name, write("x" * 1000))
+    assert cache.get("a", write("y"))[1]
+    assert cache.get("b", write("y"))[1]
+
+
+_RACE = """
+import sys, time
+from pathlib import Path
+from headrace_sim import BuildCache
+def build(folder):
+    with open(sys.argv[2], "a") as log:
+        log.write("built\\n")
+    time.sleep(0.5)
+    (folder / "file").write_text("whole")
+folder, _ = BuildCache(sys.argv[1]).get("key", build)
+assert (folder / "file").read_text() == "whole"
+"""
+
+
+def test_processes_share_one_build(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", _RACE, str(tmp_path / "cache"), str(log)]
+    processes = [subprocess.Popen(command) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert log.read_text() == "built\n"
+
+
+def test_key_depends_on_every_part_and_border() -> None:
+    keys = {content_key(parts) for parts in (["ab", "c"], ["a", "bc"], ["abc"], ["c", "ab"], ["ab", "c", ""])}
+    assert len(keys) == 5
+    assert content_key(["a", b"b"]) == content_key([b"a", "b"])
+
+
+def test_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "mine"))
+    assert default_folder() == tmp_path / "mine"
+    monkeypatch.delenv("HEADRACE_CACHE")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert default_folder() == tmp_path / "xdg" / "headrace"
