@@ -8,5 +8,6 @@
 from headrace.export.errors import ExportError
 from headrace.export.qcdq import export_onnx_qcdq
 from headrace.export.qonnx import export_qonnx
+from headrace.export.qop import export_onnx_qop
 
-__all__ = ["ExportError", "export_onnx_qcdq", "export_qonnx"]
+__all__ = ["ExportError", "export_onnx_qcdq", "export_onnx_qop", "export_qonnx"]

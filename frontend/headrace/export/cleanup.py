@@ -32,7 +32,7 @@ def clean(
     _constants_to_initializers(model.graph)
     _fold_shape_arithmetic(model.graph)
     _remove_pass_through(model.graph)
-    _remove_unused(model.graph)
+    remove_unused(model.graph)
     _rename(model.graph, input_names, output_names)
     _strip(model)
     model = at_opset(model, opset_version)
@@ -121,7 +121,8 @@ def _redirect(graph: onnx.GraphProto, nodes: list[onnx.NodeProto], old: str, new
         node.input[:] = [new if i == old else i for i in node.input]
 
 
-def _remove_unused(graph: onnx.GraphProto) -> None:
+def remove_unused(graph: onnx.GraphProto) -> None:
+    """Without nodes and initializers that no output depends on."""
     used = {o.name for o in graph.output}
     kept = []
     for node in reversed(graph.node):

@@ -11,7 +11,7 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,8 @@ from headrace.core.functional import integer_range
 from headrace.core.quant import BinaryQuant, RescalingIntQuant, TernaryQuant
 from headrace.core.scaling import ParameterFromRuntimeStatsScaling
 from headrace.export.errors import ExportError
-from headrace.nn.finalize import Finalized
+from headrace.nn import exact
+from headrace.nn.finalize import CanonicalArithmetic, Finalized
 from headrace.nn.quant_layer import QuantLayer, QuantWeightBiasInputOutputLayer
 from headrace.proxy import (
     ActQuantProxyFromInjector,
@@ -99,27 +100,42 @@ def _proxies(model: nn.Module) -> Iterator[tuple[str, QuantProxyFromInjector]]:
             yield name, module
 
 
-def _record(model: nn.Module, args: tuple[Any, ...]) -> dict[QuantProxyFromInjector, IntQuantTensor]:
-    """What each quantizer returned last when *model* ran on *args*."""
-    seen: dict[QuantProxyFromInjector, IntQuantTensor] = {}
+@dataclass
+class _Recording:
+    """What quantizers returned, and what layers got, when the model ran on the example."""
+
+    quantized: dict[nn.Module, IntQuantTensor]
+    inputs: dict[nn.Module, IntQuantTensor | None]
+
+
+def _record(model: nn.Module, args: tuple[Any, ...]) -> _Recording:
+    """Run *model* on *args* and note the last quant tensor of each quantizer and the input of each layer."""
+    recording = _Recording({}, {})
     names = {proxy: name for name, proxy in _proxies(model)}
+    layers = [m for m in model.modules() if isinstance(m, QuantWeightBiasInputOutputLayer)]
 
     def remember(proxy: nn.Module, inputs: Any, out: Any) -> None:
-        if not isinstance(proxy, QuantProxyFromInjector) or not isinstance(out, IntQuantTensor):
+        if not isinstance(out, IntQuantTensor):
             return
+        before = recording.quantized.get(proxy)
         dynamic = isinstance(proxy, DynamicActQuantProxyFromInjector)
-        if proxy in seen and not dynamic and not torch.equal(seen[proxy].scale, out.scale):
-            raise ExportError(f"{names[proxy]}: its scale depends on the input, which this format cannot express")
-        seen[proxy] = out
+        if before is not None and not dynamic and not torch.equal(before.scale, out.scale):
+            name = names[proxy]  # type: ignore[index]
+            raise ExportError(f"{name}: its scale depends on the input, which this format cannot express")
+        recording.quantized[proxy] = out
+
+    def remember_input(layer: nn.Module, inputs: Any) -> None:
+        recording.inputs[layer] = exact.quantized(inputs[0])
 
     handles = [proxy.register_forward_hook(remember) for proxy in names]
+    handles += [layer.register_forward_pre_hook(remember_input) for layer in layers]
     try:
-        with torch.no_grad():
+        with torch.inference_mode(False), torch.no_grad(), CanonicalArithmetic():
             model(*args)
     finally:
         for handle in handles:
             handle.remove()
-    return seen
+    return recording
 
 
 class _NoCache:
@@ -131,12 +147,34 @@ class _NoCache:
         return out
 
 
+@dataclass(frozen=True)
+class LayerPlan:
+    """A layer whose input and weight are quantized, for formats that have integer operators.
+
+    Args:
+        name: path of the layer.
+        layer: the layer, with integer weight and (if quantized) bias.
+        input, weight, bias, output: the quantizers; *input* is the one that the values come from, wherever it is;
+            *bias* and *output* are ``None`` where nothing is quantized.
+        quantizes_input: whether the layer itself quantizes its input.
+    """
+
+    name: str
+    layer: Any
+    input: Quantizer
+    weight: Quantizer
+    bias: Quantizer | None
+    output: Quantizer | None
+    quantizes_input: bool
+
+
 def prepare(
     model: nn.Module,
     args: tuple[Any, ...],
     make: Callable[[Quantizer], nn.Module],
     flavour: str,
     integer_parameters: bool = False,
+    make_layer: Callable[[LayerPlan], nn.Module] | None = None,
 ) -> nn.Module:
     """A copy of *model* in evaluation mode with every quantizer replaced by ``make(quantizer)``.
 
@@ -146,6 +184,7 @@ def prepare(
         make: builds the module that emits the operators of the format.
         flavour: name of the format, for messages.
         integer_parameters: weights and biases become their integers instead of their quantized values.
+        make_layer: builds the module for a layer with quantized input and weight, instead of its quantizers.
 
     Raises:
         ExportError: see :func:`check_ready`; or a quantizer that the format cannot express.
@@ -154,22 +193,59 @@ def prepare(
     source = model.model if isinstance(model, Finalized) else model
     prepared = copy.deepcopy(source).eval()
     _warn_uncollected(prepared)
-    seen = _record(prepared, args)
-    names = {proxy: name for name, proxy in _proxies(prepared)}
-    replacements = {proxy: _replacement(proxy, name, seen.get(proxy), make, flavour) for proxy, name in names.items()}
-    for module in list(prepared.modules()):
+    recording = _record(prepared, args)
+    quantizers = {
+        proxy: _describe(proxy, name, recording.quantized.get(proxy), flavour) for name, proxy in _proxies(prepared)
+    }
+    replaced: dict[nn.Module, nn.Module] = {}
+    for name, module in prepared.named_modules():
         if isinstance(module, QuantLayer):
             module.return_quant_tensor = False
         if isinstance(module, QuantWeightBiasInputOutputLayer):
-            _freeze_parameters(module, seen, integer_parameters)
+            _freeze_parameters(module, recording, integer_parameters)
             module._weight_cache = _NoCache()  # type: ignore[assignment]
+            plan = _plan(name, module, quantizers, recording) if make_layer else None
+            if plan is not None and make_layer is not None:
+                replaced[module] = make_layer(plan)
+    for proxy, quantizer in quantizers.items():
+        replaced[proxy] = PassThrough(_anatomy(proxy)[0]) if quantizer is None else make(quantizer)
     for module in list(prepared.modules()):
         for child_name, child in list(module.named_children()):
-            if isinstance(child, QuantProxyFromInjector):
-                setattr(module, child_name, replacements[child])
+            if child in replaced:
+                setattr(module, child_name, replaced[child])
+    prepared = replaced.get(prepared, prepared)
     for parameter in prepared.parameters():
         parameter.requires_grad_(False)
-    return prepared
+    return prepared.eval()
+
+
+def _plan(
+    name: str, layer: Any, quantizers: dict[QuantProxyFromInjector, Quantizer | None], recording: _Recording
+) -> LayerPlan | None:
+    own_input = quantizers[layer.input_quant]
+    weight = quantizers[layer.weight_quant]
+    incoming = recording.inputs.get(layer)
+    if weight is None or (own_input is None and incoming is None):
+        return None
+    if own_input is None and incoming is not None:
+        own_input = Quantizer(
+            name=f"{name}.input" if name else "input",
+            role="act",
+            kind="int",
+            scale=incoming.scale.detach().clone(),
+            zero_point=incoming.zero_point.detach().clone(),
+            bit_width=round(float(incoming.bit_width)),
+            signed=incoming.signed,
+            narrow=False,
+            rounding="ROUND",
+        )
+        quantizes_input = False
+    else:
+        quantizes_input = True
+    bias, output = quantizers[layer.bias_quant], quantizers[layer.output_quant]
+    return LayerPlan(
+        name or type(layer).__name__, layer, cast(Quantizer, own_input), weight, bias, output, quantizes_input
+    )
 
 
 def _warn_uncollected(model: nn.Module) -> None:
@@ -182,29 +258,26 @@ def _warn_uncollected(model: nn.Module) -> None:
             )
 
 
-def _freeze_parameters(layer: Any, seen: dict[QuantProxyFromInjector, IntQuantTensor], integers: bool) -> None:
+def _freeze_parameters(layer: Any, recording: _Recording, integers: bool) -> None:
     """Weight and bias as quantized, so that quantizing them again gives the same integers whatever the rounding."""
     for name in ("weight", "bias"):
-        quantized = seen.get(getattr(layer, name + "_quant"))
+        quantized = recording.quantized.get(getattr(layer, name + "_quant"))
         if quantized is not None:
             frozen = quantized.value.detach().clone()
             if integers:
                 n = torch.round(frozen.double() / quantized.scale.double() + quantized.zero_point.double())
-                dtype = torch.int32 if float(quantized.bit_width) > 8 else torch.int8 if quantized.signed else torch.uint8
+                dtype = (
+                    torch.int32 if float(quantized.bit_width) > 8 else torch.int8 if quantized.signed else torch.uint8
+                )
                 frozen = n.to(dtype)
             layer._parameters[name] = nn.Parameter(frozen, requires_grad=False)
 
 
-def _replacement(
-    proxy: QuantProxyFromInjector,
-    name: str,
-    seen: IntQuantTensor | None,
-    make: Callable[[Quantizer], nn.Module],
-    flavour: str,
-) -> nn.Module:
+def _describe(proxy: QuantProxyFromInjector, name: str, seen: IntQuantTensor | None, flavour: str) -> Quantizer | None:
+    """What *proxy* does, ``None`` if it does not quantize."""
     activation, tensor_quant, role = _anatomy(proxy)
     if seen is None or tensor_quant is None or not proxy.is_quant_enabled:
-        return PassThrough(activation)
+        return None
     quantizer = Quantizer(
         name=name,
         role=role,
@@ -213,13 +286,12 @@ def _replacement(
         zero_point=seen.zero_point.detach().clone().to(torch.float32),
         activation=activation,
     )
-    if not bool(torch.isfinite(quantizer.scale).all()) or bool((quantizer.scale <= 0).any()):
-        raise ExportError(
-            f"{name}: its scale must be positive and finite, got {quantizer.scale.flatten()[:4].tolist()}"
-        )
+    scale = quantizer.scale
+    if not bool(torch.isfinite(scale).all()) or bool((scale <= 0).any()):
+        raise ExportError(f"{name}: its scale must be positive and finite, got {scale.flatten()[:4].tolist()}")
     if role != "act":
         _check_reproduced(quantizer, seen)
-    return make(quantizer)
+    return quantizer
 
 
 def _standard(activation: nn.Module) -> nn.Module:

@@ -151,7 +151,8 @@ def make_activation(quantizer: Quantizer, flavour: str) -> nn.Module:
     return QcdqActivation(quantizer)
 
 
-def _make(quantizer: Quantizer) -> nn.Module:
+def make_qcdq(quantizer: Quantizer) -> nn.Module:
+    """The module for any quantizer."""
     if quantizer.kind == "dynamic":
         return _make_dynamic(quantizer)
     return make_activation(quantizer, "QCDQ") if quantizer.role == "act" else _QcdqParameter(quantizer)
@@ -191,7 +192,7 @@ def export_onnx_qcdq(
     """
     check_opset(opset_version)
     example = example_arguments(args, input_t, input_shape)
-    prepared = prepare(module, example, _make, "QCDQ", integer_parameters=True)
+    prepared = prepare(module, example, make_qcdq, "QCDQ", integer_parameters=True)
     model = trace(prepared, example, opset_version, input_names, output_names, dynamic_batch)
     write(model, export_path, external_data)
     return model

@@ -97,7 +97,7 @@ class FinalizeReport:
         return "\n".join(lines)
 
 
-class _CanonicalArithmetic(TorchFunctionMode):
+class CanonicalArithmetic(TorchFunctionMode):
     """Carries grids along and replaces functions by their canonical form."""
 
     def __torch_function__(
@@ -181,7 +181,7 @@ class Finalized(nn.Module):
         return self
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        with torch.inference_mode(False), torch.no_grad(), _CanonicalArithmetic():
+        with torch.inference_mode(False), torch.no_grad(), CanonicalArithmetic():
             out = self.model(*args, **kwargs)
         return _plain_outputs(out)
 

@@ -109,4 +109,6 @@ class DynamicActQuantProxyFromInjector(ActQuantProxyFromInjector):
         raise QuantLayerError("the scale of a dynamic quantizer depends on its input; read it off the quant tensor")
 
     def zero_point(self) -> Tensor | None:
-        raise QuantLayerError("the zero point of a dynamic quantizer depends on its input; read it off the quant tensor")
+        raise QuantLayerError(
+            "the zero point of a dynamic quantizer depends on its input; read it off the quant tensor"
+        )
