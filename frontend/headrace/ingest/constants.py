@@ -29,6 +29,8 @@ MOVEMENT = frozenset(
 )
 """Operators that only rearrange elements: the grid of a quantized constant moves with it."""
 
+_LOSSLESS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
+
 
 def fold(node: Node, constants: Sequence[Constant | None]) -> list[Constant]:
     """Evaluate *node* on constants.
@@ -38,8 +40,11 @@ def fold(node: Node, constants: Sequence[Constant | None]) -> list[Constant]:
     """
     values = [None if c is None else c.value for c in constants]
     results = evaluate(node, values)
-    if node.proto.op_type in MOVEMENT and constants and constants[0] is not None and constants[0].grid is not None:
-        return _with_moved_grid(node, constants[0].grid, values, results)
+    grid = constants[0].grid if constants and constants[0] is not None else None
+    if grid is not None and node.proto.op_type in MOVEMENT:
+        return _with_moved_grid(node, grid, values, results)
+    if grid is not None and node.proto.op_type == "Cast" and node.integer("to", 0) in _LOSSLESS:
+        return [Constant(results[0], grid)]
     return [Constant(r) for r in results]
 
 
@@ -54,6 +59,8 @@ def _with_moved_grid(node: Node, grid: Grid, values: list[Array | None], results
 def evaluate(node: Node, values: Sequence[Array | None]) -> Sequence[Array]:
     """The outputs of one standard operator on arrays."""
     quick = _QUICK.get(node.proto.op_type)
+    if {a.name for a in node.proto.attribute} - _READ.get(node.proto.op_type, set()):
+        quick = None  # an attribute that only the reference implementation knows
     present = [v for v in values if v is not None]
     try:
         if quick is not None and len(present) == len(values):
@@ -109,7 +116,9 @@ def _transpose(node: Node, values: Sequence[Array]) -> Array:
 def _divide(node: Node, values: Sequence[Array]) -> Array:
     left, right = values
     if np.result_type(left, right).kind in "iu":
-        raise node.error("an integer division of constants")
+        if not np.all(right):
+            raise node.error("it divides integers by zero")
+        return np.asarray(np.sign(left) * np.sign(right) * (np.abs(left) // np.abs(right))).astype(left.dtype)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(left / right)
 
@@ -121,6 +130,13 @@ def _unary(function: Callable[[Array], Array]) -> Callable[[Node, Sequence[Array
 def _same_kind(function: Callable[[Array, Array], Array]) -> Callable[[Node, Sequence[Array]], Array]:
     return lambda node, values: np.asarray(function(values[0], values[1])).astype(values[0].dtype)
 
+
+_READ: dict[str, set[str]] = {
+    "Constant": {"value", "value_float", "value_floats", "value_int", "value_ints", "value_string", "sparse_value"},
+    "Cast": {"to", "saturate"},
+    "Transpose": {"perm"},
+}
+"""Attributes that the quick implementations honour."""
 
 _QUICK: dict[str, Callable[[Node, Sequence[Array]], Array]] = {
     "Constant": _constant,

@@ -16,6 +16,7 @@ from headrace.ir.ops import (
     AddTensors,
     Arithmetic,
     BatchNorm,
+    Celu,
     Clip,
     Div,
     Elementwise,
@@ -26,10 +27,12 @@ from headrace.ir.ops import (
     Power,
     PRelu,
     Reciprocal,
+    Sign,
+    ThresholdedRelu,
 )
 
 
-@imports("Add", "Sub", "Mul", "Div", "Sum")
+@imports("Add", "Sub", "Mul", "Div", "Sum", ignores=("broadcast",))  # opset 6 had to ask for it; "axis" is refused
 def binary(node: Node) -> Sequence[Operand]:
     """Arithmetic with a constant on either side, or of two tensors."""
     if len(node.inputs) != 2:
@@ -100,14 +103,19 @@ def relu(node: Node) -> Sequence[Operand]:
 @imports("Clip")
 def clip(node: Node) -> Sequence[Operand]:
     """Bounds from attributes (opset 6) or from constant inputs."""
-    lo, hi = node.number("min", float("-inf")), node.number("max", float("inf"))
+    lo, hi = node.number("min", float("-inf"), True), node.number("max", float("inf"), True)
     if node.has(1):
-        lo = float(node.constant(1, "lower bound").reshape(-1)[0])
+        lo = _bound(node, 1, "lower bound")
     if node.has(2):
-        hi = float(node.constant(2, "upper bound").reshape(-1)[0])
-    if not lo <= hi:
-        raise node.error(f"its lower bound {lo} is above its upper bound {hi}")
-    return [node.add(Clip(lo, hi), node.value(0))]
+        hi = _bound(node, 2, "upper bound")
+    return [node.add(Clip(min(lo, hi), hi), node.value(0))]  # ONNX: all values become hi where lo is above it
+
+
+def _bound(node: Node, position: int, what: str) -> float:
+    bound = np.asarray(node.constant(position, what)).reshape(-1)
+    if bound.size != 1 or np.isnan(float(bound[0])):
+        raise node.error(f"its {what} must be one number, not {bound.tolist()}")
+    return float(bound[0])
 
 
 @imports("LeakyRelu")
@@ -122,7 +130,12 @@ def leaky_relu(node: Node) -> Sequence[Operand]:
 def prelu(node: Node) -> Sequence[Operand]:
     """A constant slope per channel."""
     x = node.value(0)
-    slope = node.frame_parameter(node.constant(1, "slope"), node.shape(x), "its slope")
+    given, shape = node.finite(1, "slope"), node.shape(x)
+    if node.opset < 7 and given.ndim == 1:  # one slope per channel, before general broadcasting
+        given = given.reshape(-1, *(1,) * (len(shape) - 1))
+    slope = node.frame_parameter(given, shape, "its slope")
+    if np.broadcast_shapes(slope.shape, shape) != shape:
+        raise node.error(f"its slope of shape {list(given.shape)} is larger than its input")
     return [node.add(PRelu(slope.astype(np.float32)), x)]
 
 
@@ -135,37 +148,68 @@ def hard_sigmoid(node: Node) -> Sequence[Operand]:
 @imports("Elu", "Selu", "Celu")
 def elu(node: Node) -> Sequence[Operand]:
     """Exponential linear units."""
-    kind = node.proto.op_type
-    if kind == "Selu":
-        op = Elu(node.number("alpha", 1.6732631921768188), node.number("gamma", 1.0507010221481323))
-    else:
-        op = Elu(node.number("alpha", 1.0))
-        if kind == "Celu" and op.alpha != 1.0:
-            raise node.unsupported("Celu with alpha other than 1")
-    return [node.add(op, node.value(0))]
+    if node.proto.op_type == "Selu":
+        selu = Elu(node.number("alpha", 1.6732631921768188), node.number("gamma", 1.0507010221481323))
+        return [node.add(selu, node.value(0))]
+    alpha = node.number("alpha", 1.0)
+    if node.proto.op_type == "Elu":
+        return [node.add(Elu(alpha), node.value(0))]
+    if alpha == 0:
+        raise node.error("its alpha is 0, which it divides by")
+    return [node.add(Celu(alpha), node.value(0))]
+
+
+@imports("ThresholdedRelu")
+def thresholded_relu(node: Node) -> Sequence[Operand]:
+    """Zero up to a threshold."""
+    return [node.add(ThresholdedRelu(node.number("alpha", 1.0)), node.value(0))]
 
 
 @imports("Pow")
 def power(node: Node) -> Sequence[Operand]:
     """``x ** c``."""
     x = node.value(0)
-    exponent = node.frame_parameter(node.constant(1, "exponent"), node.shape(x), "its exponent")
+    exponent = node.frame_parameter(node.finite(1, "exponent"), node.shape(x), "its exponent")
     return [node.add(Power(exponent.astype(np.float32)), x)]
 
 
-@imports(*Function.names())
+@imports(*(name for name in Function.names() if name not in ("GeluTanh", "Float16", "Silu")))
 def function(node: Node) -> Sequence[Operand]:
     """Functions of one tensor by name."""
-    return [node.add(Function(node.proto.op_type), node.value(0))]
+    name = node.proto.op_type
+    if name == "Gelu":
+        kind = node.text("approximate", "none")
+        if kind not in ("none", "tanh"):
+            raise node.error(f"its approximate '{kind}' is none of none, tanh")
+        name = "Gelu" if kind == "none" else "GeluTanh"
+    return [node.add(Function(name), node.value(0))]
 
 
-@imports("BatchNormalization")
+@imports("Swish")
+def swish(node: Node) -> Sequence[Operand]:
+    """``x * sigmoid(x)``."""
+    if node.number("alpha", 1.0) != 1.0:
+        raise node.unsupported("Swish with alpha other than 1")
+    return [node.add(Function("Silu"), node.value(0))]
+
+
+@imports("Sign")
+def sign(node: Node) -> Sequence[Operand]:
+    """A quantizer to -1, 0 and 1."""
+    x = node.value(0)
+    return [node.add(Sign(len(node.shape(x))), x)]
+
+
+@imports("BatchNormalization", ignores=("momentum", "is_test"))
 def batch_norm(node: Node) -> Sequence[Operand]:
     """One multiplication and one addition by constants computed in float64."""
     x = node.value(0)
     shape = node.shape(x)
-    if node.integer("training_mode", 0):
+    outputs = sum(1 for name in node.proto.output if name)
+    if node.integer("training_mode", 0) or (node.opset < 14 and outputs > 1):  # then a second output told the mode
         raise node.error("it is in training mode; export the model in eval mode")
+    if not node.integer("spatial", 1):
+        raise node.unsupported("statistics per position (spatial=0)")
     names = ("scale", "bias", "mean", "variance")
     gamma, beta, mean, var = (node.constant(k + 1, name).astype(np.float64) for k, name in enumerate(names))
     channels = shape[0] if shape else 0

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 import onnx
 from onnx.external_data_helper import load_external_data_for_model, uses_external_data
+from onnx.inliner import inline_local_functions
 
 from headrace.errors import ModelError, UnsupportedError, did_you_mean
 from headrace.ingest.constants import fold
 from headrace.ingest.host import host_operator
 from headrace.ingest.operands import Node, Operand
-from headrace.ingest.rules import DOMAINS, ONNX, find_rule, operators, takes_constants
+from headrace.ingest.rules import DOMAINS, ONNX, find_rule, ignored_attributes, operators, takes_constants
 from headrace.ir import FloatType, Graph, IntRange, TensorType
 from headrace.ir.grid import Constant
 
@@ -50,13 +51,18 @@ def from_proto(model: onnx.ModelProto, file: str | None = None) -> Graph:
         raise ModelError(f"expected an onnx.ModelProto or a path, not {type(model).__name__}", file=file)
     if not model.HasField("graph") or not model.graph.output:
         raise ModelError("not an ONNX model: it holds no graph with outputs", file=file)
+    if model.functions:
+        try:
+            model = inline_local_functions(model)
+        except Exception as error:  # the inliner is compiled code with exceptions of its own
+            raise ModelError(f"its local functions cannot be inlined ({_first_line(error)})", file=file) from error
     return _Import(model, file).run()
 
 
 def _load_external_data(model: onnx.ModelProto, file: Path) -> None:
     """Weights in files of their own: only beside the model or below, whatever the model says."""
     folder = file.parent.resolve()
-    tensors = [t for t in model.graph.initializer if uses_external_data(t)]
+    tensors = [t for t in _all_tensors(model.graph) if uses_external_data(t)]
     for tensor in tensors:
         location = next((e.value for e in tensor.external_data if e.key == "location"), "")
         relative = PurePosixPath(location)
@@ -73,6 +79,23 @@ def _load_external_data(model: onnx.ModelProto, file: Path) -> None:
             load_external_data_for_model(model, str(folder))
         except Exception as error:
             raise ModelError(f"external data cannot be read ({_first_line(error)})", file=str(file)) from error
+
+
+def _all_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Initializers and tensors in attributes, those of subgraphs too: everything that the loader would fetch."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for inner in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from _all_tensors(inner)
+
+
+def _label(node: onnx.NodeProto) -> str:
+    """How errors call a node: by its name, or by what it makes."""
+    return f"'{node.name or next((out for out in node.output if out), '')}' ({node.op_type})"
 
 
 def _first_line(error: Exception) -> str:
@@ -108,8 +131,7 @@ class _Import:
         return self.graph.live()
 
     def _error(self, message: str, node: onnx.NodeProto | None = None) -> ModelError:
-        where = None if node is None else f"'{node.name or node.output[0]}' ({node.op_type})"
-        return ModelError(message, node=where, file=self.file)
+        return ModelError(message, node=None if node is None else _label(node), file=self.file)
 
     # -- graph ends -----------------------------------------------------------------------------------------
 
@@ -203,7 +225,7 @@ class _Import:
         """Refuse operators and domains that are unknown before anything else is looked at; all at once."""
         problems = []
         for node in nodes:
-            where = f"'{node.name or node.output[0]}' ({node.op_type})"
+            where = _label(node)
             if node.domain not in DOMAINS:
                 listed = ", ".join(sorted(d for d in DOMAINS if d))
                 problems.append(f"node {where}: operator domain '{node.domain}' is unknown; known: {listed}")
@@ -236,8 +258,8 @@ class _Import:
                         source = self.producers.get(name, name)
                         what = names.get(position, "parameter")
                         problems.append(
-                            f"node '{node.name or node.output[0]}' ({node.op_type}): its {what} is not constant: it is "
-                            f"computed from the data at run time by node '{source}'; only a static {what} can become "
+                            f"node {_label(node)}: its {what} is not constant: it is computed "
+                            f"from the data at run time by node '{source}'; only a static {what} can become "
                             "hardware"
                         )
         if problems:
@@ -262,11 +284,27 @@ class _Import:
             results = [Constant(full[node.integer("start", 0) : node.integer("end", len(full))])]
         elif rule is not None:
             results = rule(node)
+            _check_attributes(node, domain)
         else:
             results = host_operator(node)
-        for out, result in zip(proto.output, results, strict=False):
-            if out:
-                self.env[out] = result
+        for position, out in enumerate(proto.output):
+            if out and position < len(results):
+                self.env[out] = results[position]
+            elif node.used(position):
+                raise node.unsupported(f"its output {position} ('{out}') is read; only {len(results)} are supported")
+
+
+def _check_attributes(node: Node, domain: str) -> None:
+    """Refuse attributes that the rule has not asked for, unless they are known to change nothing.
+
+    Raises:
+        UnsupportedError: names the attribute.
+    """
+    known = node.seen | ignored_attributes(domain, node.proto.op_type)
+    for attribute in node.proto.attribute:
+        if attribute.name not in known:
+            hint = did_you_mean(attribute.name, known)
+            raise node.unsupported(f"its attribute '{attribute.name}' is not supported{hint}")
 
 
 def _is_standard(operator: str) -> bool:

@@ -15,6 +15,19 @@ from headrace.ir.op import Array
 from headrace.ir.ops import Add, Conv, MatMul, Move, Mul
 
 
+def checked(node: Node, weights: Constant) -> Constant:
+    """*weights*, if there are any and all of them are numbers.
+
+    Raises:
+        ModelError: otherwise.
+    """
+    if weights.value.size == 0 or not np.all(np.isfinite(weights.value.astype(np.float64))):
+        raise node.error(
+            f"its weights {list(weights.value.shape)} must hold at least one value, and finite numbers only"
+        )
+    return weights
+
+
 def with_grid(weights: Constant, axis: int) -> Constant:
     """*weights* with the integer grid they lie on, found from their values when no quantizer gave it."""
     if weights.grid is not None:
@@ -33,7 +46,7 @@ def moved(weights: Constant, by: tuple[int, ...]) -> Constant:
 
 def _matrix(node: Node, weights: Constant) -> Constant:
     """Weights as a matrix: leading axes of one dropped, a vector made a column."""
-    shape = weights.value.shape
+    shape = checked(node, weights).value.shape
     if weights.value.ndim == 1:
         wanted: tuple[int, ...] = (shape[0], 1)
     elif all(n == 1 for n in shape[:-2]):
@@ -68,12 +81,15 @@ def matmul(node: Node) -> Sequence[Operand]:
     if rank < 2:
         raise node.unsupported("constant weights on the left of a vector per frame would sum over the batch axis")
     swap = (*range(rank - 2), rank - 1, rank - 2)
-    weights = with_grid(moved(_matrix(node, left), (1, 0)), 1)
-    x = node.add(Move(Transpose(swap)), right, suffix="in")
-    return [node.add(Move(Transpose(swap)), node.add(MatMul(weights), x), suffix="out")]
+    matrix = _matrix(node, left)  # a vector comes back as the column it multiplies by after the swap
+    weights = with_grid(matrix if left.value.ndim == 1 else moved(matrix, (1, 0)), 1)
+    y = node.add(MatMul(weights), node.add(Move(Transpose(swap)), right, suffix="in"))
+    if left.value.ndim == 1:
+        return [node.add(Move(Reshape(node.shape(y)[:-1])), y, suffix="squeeze")]
+    return [node.add(Move(Transpose(swap)), y, suffix="out")]
 
 
-@imports("Gemm")
+@imports("Gemm", ignores=("broadcast",))  # opset 6 had to ask for it
 def gemm(node: Node) -> Sequence[Operand]:
     """``alpha * A @ B + beta * C`` with constant B and C."""
     x = node.value(0)
@@ -82,8 +98,10 @@ def gemm(node: Node) -> Sequence[Operand]:
     weights = node.operand(1)
     if isinstance(weights, Value):
         raise node.unsupported("its B depends on the input; constant weights are supported")
-    if weights.value.ndim != 2:
-        raise node.error(f"its weights have shape {list(weights.value.shape)}; a matrix is needed")
+    if checked(node, weights).value.ndim != 2 or len(node.shape(x)) != 1:
+        raise node.error(
+            f"its operands have shapes {['N', *node.shape(x)]} and {list(weights.value.shape)}; matrices are needed"
+        )
     if node.integer("transB", 0):
         weights = moved(weights, (1, 0))
     y = node.add(MatMul(with_grid(weights, 1)), x)
@@ -107,13 +125,15 @@ def window(
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, int], ...]]:
     """Strides, dilations and pads of a convolution or pool, with ONNX's defaults and auto_pad."""
     rank = len(kernel)
+    if min(kernel) < 1:
+        raise node.error(f"its kernel {list(kernel)} must hold positive numbers")
     strides = node.integers("strides") or (1,) * rank
     dilations = node.integers("dilations") or (1,) * rank
     if len(strides) != rank or len(dilations) != rank or min(strides) < 1 or min(dilations) < 1:
         raise node.error(f"its strides {list(strides)} and dilations {list(dilations)} must be {rank} positive numbers")
     auto = node.text("auto_pad", "NOTSET")
+    flat = node.integers("pads") or (0,) * (2 * rank)
     if auto in ("NOTSET", ""):
-        flat = node.integers("pads") or (0,) * (2 * rank)
         if len(flat) != 2 * rank or min(flat) < 0:
             raise node.error(f"its pads {list(flat)} must be {2 * rank} numbers, none negative")
         return strides, dilations, tuple(zip(flat[:rank], flat[rank:], strict=True))
@@ -136,7 +156,7 @@ def conv(node: Node) -> Sequence[Operand]:
     weights = node.operand(1)
     if isinstance(weights, Value):
         raise node.unsupported("its weights depend on the input; constant weights are supported")
-    shape, kernel = node.shape(x), tuple(weights.value.shape[2:])
+    shape, kernel = node.shape(x), tuple(checked(node, weights).value.shape[2:])
     if len(kernel) not in (1, 2) or len(shape) != len(kernel) + 1:
         raise node.unsupported(
             f"a convolution of frames {list(shape)} with weights {list(weights.value.shape)}; 1-D and 2-D ones are "

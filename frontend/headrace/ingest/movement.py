@@ -5,30 +5,63 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import onnx
 
 from headrace.ingest.operands import Node, Operand, frame_axis
 from headrace.ingest.rules import imports
-from headrace.ir import Shape, Value
+from headrace.ir import IntRange, Shape, Value
 from headrace.ir.integer import Reshape, Slice, Transpose
-from headrace.ir.ops import Concat, Move
+from headrace.ir.ops import Concat, Function, Move
 
 
 def _reshaped(node: Node, x: Value, shape: Shape) -> Value:
     return x if shape == node.shape(x) else node.add(Move(Reshape(shape)), x)
 
 
-@imports("Identity", "Dropout", "Cast", "CastLike")
-def hand_on(node: Node) -> Sequence[Operand]:
-    """Operators that do nothing at inference. A cast to an integer type would truncate, so it is refused."""
-    if node.proto.op_type == "Cast":
-        to = node.integer("to", 1)
-        if to not in (1, 10, 11, 16) and not node.type(node.value(0)).is_integer:
-            raise node.unsupported("a cast of real data to an integer type")
-    if node.proto.op_type == "Dropout" and len(node.inputs) > 2 and node.has(2):
-        training = node.constant(2, "training_mode flag")
-        if bool(np.any(training)):
-            raise node.error("it is in training mode; export the model in eval mode")
+@imports("Identity")
+def identity(node: Node) -> Sequence[Operand]:
+    """The tensor itself."""
     return [node.value(0)]
+
+
+@imports("Dropout", ignores=("ratio", "seed"))
+def dropout(node: Node) -> Sequence[Operand]:
+    """Nothing at inference."""
+    training = bool(np.any(node.constant(2, "training_mode flag"))) if node.has(2) else False
+    if training or not node.integer("is_test", int(node.opset >= 7)):  # before opset 7 training was the default
+        raise node.error("it is in training mode; export the model in eval mode")
+    return [node.value(0)]
+
+
+@imports("Cast", "CastLike", ignores=("saturate", "round_mode"))  # of float8 types
+def cast(node: Node) -> Sequence[Operand]:
+    """Between real types, or of integers to a type that holds them all. Anything else changes values.
+
+    A cast to float16 rounds; the canonical arithmetic is float32, so a cast to double changes nothing.
+    """
+    x = node.value(0)
+    if node.proto.op_type == "Cast":
+        kind = node.integer("to", onnx.TensorProto.UNDEFINED)
+    else:
+        kind = onnx.helper.np_dtype_to_tensor_dtype(np.asarray(node.constant(1, "target type")).dtype)
+    if kind in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE):
+        return [x]
+    if kind == onnx.TensorProto.FLOAT16:
+        return [node.add(Function("Float16"), x)]
+    element = node.type(x).element
+    limits = _INTEGERS.get(kind)
+    if limits is None or not isinstance(element, IntRange):
+        name = onnx.TensorProto.DataType.Name(kind) if kind in onnx.TensorProto.DataType.values() else str(kind)
+        raise node.unsupported(f"a cast of {'integers' if isinstance(element, IntRange) else 'real data'} to {name}")
+    if element.lo < limits.min or element.hi > limits.max:
+        raise node.unsupported(f"a cast of integers from {element.lo} to {element.hi} to {limits.dtype}, which wraps")
+    return [x]
+
+
+_INTEGERS = {
+    int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))): np.iinfo(kind)
+    for kind in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+}
 
 
 @imports("Reshape")
@@ -70,7 +103,7 @@ def flatten(node: Node) -> Sequence[Operand]:
     x = node.value(0)
     axis = node.integer("axis", 1)
     rank = len(node.shape(x)) + 1
-    if axis % rank != 1 and not (rank == 1 and axis == 1):
+    if axis not in (1, 1 - rank):
         raise node.unsupported(f"Flatten from axis {axis}; axis 1 keeps frames apart")
     return [_reshaped(node, x, (int(np.prod(node.shape(x))),))]
 
@@ -79,11 +112,12 @@ def _axes(node: Node, rank: int) -> tuple[int, ...] | None:
     given = node.integers("axes")
     if given is None and node.has(1):
         given = tuple(int(v) for v in node.constant(1, "axes").reshape(-1))
-    return None if given is None else tuple(a % rank if -rank <= a < rank else _bad_axis(node, a, rank) for a in given)
-
-
-def _bad_axis(node: Node, axis: int, rank: int) -> int:
-    raise node.error(f"axis {axis} is out of range for a tensor of rank {rank}")
+    if given is None:
+        return None
+    axes = tuple(a % rank for a in given)
+    if any(not -rank <= a < rank for a in given) or len(set(axes)) < len(axes):
+        raise node.error(f"its axes {list(given)} must be different ones of a tensor of rank {rank}")
+    return axes
 
 
 @imports("Squeeze")
@@ -109,8 +143,7 @@ def unsqueeze(node: Node) -> Sequence[Operand]:
     given = node.integers("axes")
     count = len(given) if given is not None else int(node.constant(1, "axes").size)
     rank = len(frame) + 1 + count
-    axes = _axes(node, rank)
-    assert axes is not None
+    axes = _axes(node, rank) or ()
     if 0 in axes:
         raise node.unsupported("an axis before the batch axis")
     rest = iter(frame)
@@ -147,6 +180,8 @@ def split(node: Node) -> Sequence[Operand]:
     x = node.value(0)
     axis = frame_axis(node, node.integer("axis", 0), len(node.shape(x)))
     size = node.shape(x)[axis]
+    if node.integer("num_outputs", len(node.proto.output)) != len(node.proto.output):
+        raise node.error(f"its num_outputs contradicts its {len(node.proto.output)} outputs")
     parts = node.integers("split")
     if parts is None and node.has(1):
         parts = tuple(int(v) for v in node.constant(1, "split sizes").reshape(-1))
@@ -160,6 +195,10 @@ def split(node: Node) -> Sequence[Operand]:
     return [node.add(Move(Slice(axis, edges[k], edges[k + 1])), x) for k in range(len(parts))]
 
 
+_EVERYTHING = 2**31 - 1
+"""From here on, exporters mean "to the end" by the end of a slice."""
+
+
 @imports("Slice")
 def slice_(node: Node) -> Sequence[Operand]:
     """Constant bounds along frame axes."""
@@ -167,6 +206,8 @@ def slice_(node: Node) -> Sequence[Operand]:
     rank = len(node.shape(x))
     starts, ends, axes, steps = _slice_parameters(node, rank)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if axis in (0, -rank - 1) and start == 0 and end >= _EVERYTHING and step == 1:
+            continue  # every frame, whatever the batch
         inner = frame_axis(node, axis, rank)
         if step < 1:
             raise node.unsupported("a slice with a negative step")
@@ -189,4 +230,9 @@ def _slice_parameters(node: Node, rank: int) -> tuple[tuple[int, ...], ...]:
         raise node.error("its starts and ends are missing")
     axes = read("axes", 3) or tuple(range(len(starts)))
     steps = read("steps", 4) or (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or len({a % (rank + 1) for a in axes}) < len(axes):
+        raise node.error(
+            f"its starts {list(starts)}, ends {list(ends)}, axes {list(axes)} and steps {list(steps)} must be as many, "
+            "each axis once"
+        )
     return starts, ends, axes, steps

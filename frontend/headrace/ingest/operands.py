@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ class Node:
         batch: declared batch size of the model (1 when symbolic).
         producers: name of the node that makes each tensor.
         readers: names of all tensors that some node or graph output reads.
+        seen: names of the attributes that have been asked for.
     """
 
     proto: onnx.NodeProto
@@ -41,6 +42,7 @@ class Node:
     batch: int
     producers: dict[str, str]
     readers: frozenset[str]
+    seen: set[str] = field(default_factory=set)
 
     def used(self, output: int) -> bool:
         """Whether anything reads an output."""
@@ -50,6 +52,7 @@ class Node:
 
     def attribute(self, name: str) -> Any:
         """Value of an attribute, or None when it is left out."""
+        self.seen.add(name)
         for attribute in self.proto.attribute:
             if attribute.name == name:
                 return onnx.helper.get_attribute_value(attribute)
@@ -64,19 +67,23 @@ class Node:
             raise self.error(f"attribute '{name}' must be an integer, not {value!r}")
         return value
 
-    def number(self, name: str, default: float) -> float:
-        """A float attribute."""
+    def number(self, name: str, default: float, infinite: bool = False) -> float:
+        """A float attribute; the default is rounded to float32, as a written one is."""
         value = self.attribute(name)
         if value is None:
-            return default
-        if not isinstance(value, int | float):
-            raise self.error(f"attribute '{name}' must be a number, not {value!r}")
+            return float(np.float32(default))
+        if not isinstance(value, int | float) or np.isnan(value) or (np.isinf(value) and not infinite):
+            raise self.error(f"attribute '{name}' must be a finite number, not {value!r}")
         return float(value)
 
     def integers(self, name: str) -> tuple[int, ...] | None:
         """A list-of-integers attribute, or None."""
         value = self.attribute(name)
-        return None if value is None else tuple(int(v) for v in value)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(v, int) for v in value):
+            raise self.error(f"attribute '{name}' must be a list of integers, not {value!r}")
+        return tuple(value)
 
     def text(self, name: str, default: str) -> str:
         """A string attribute."""
@@ -120,6 +127,13 @@ class Node:
                 f"only a static {what} can become hardware"
             )
         return operand.value
+
+    def finite(self, position: int, what: str) -> Array:
+        """A required constant input without NaN and infinities."""
+        array = np.asarray(self.constant(position, what))
+        if not np.all(np.isfinite(array.astype(np.float64))):
+            raise self.error(f"its {what} holds values that are not finite numbers")
+        return array
 
     def shape(self, value: Value) -> Shape:
         """Frame shape of a tensor."""

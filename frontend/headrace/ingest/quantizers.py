@@ -19,6 +19,9 @@ from headrace.numerics.rounding import rounding_function
 WIDEST = 32
 """Widest quantizer accepted, in bits."""
 
+WIDEST_OFFSET = 2**16
+"""Largest multiple of their common grid that the output scale or bias of thresholds may be."""
+
 
 def _shape(node: Node, x: Operand) -> Shape:
     """What parameters broadcast against: a frame, or the whole of a constant."""
@@ -51,11 +54,11 @@ def _scale(node: Node, x: Operand, position: int = 1) -> Array:
 
 
 def _bits(node: Node, position: int, what: str = "bit width") -> int:
-    bits = node.constant(position, what).reshape(-1)
+    bits = np.asarray(node.constant(position, what)).reshape(-1)
     if bits.size != 1:
         raise node.unsupported(f"a {what} per channel ({bits.size} values); one for the whole tensor is supported")
     width = float(bits[0])
-    if width != int(width) or not 1 <= width <= WIDEST:
+    if not (1 <= width <= WIDEST and width == int(width)):
         raise node.error(f"its {what} is {width:g}; whole numbers from 1 to {WIDEST} are accepted")
     return int(width)
 
@@ -63,8 +66,8 @@ def _bits(node: Node, position: int, what: str = "bit width") -> int:
 def _zero_point(node: Node, x: Operand, position: int = 2) -> Array:
     zero = node.frame_parameter(node.constant(position, "zero point"), _shape(node, x), "its zero point")
     zero = zero.astype(np.float32)
-    if not np.array_equal(zero, np.rint(zero)):
-        raise node.error("its zero point must be a whole number")
+    if not (np.array_equal(zero, np.rint(zero)) and np.all(np.abs(zero) <= 2.0**WIDEST)):
+        raise node.error(f"its zero point must be a whole number of at most {WIDEST} bits")
     return zero
 
 
@@ -86,7 +89,7 @@ def _rounding(node: Node, default: str) -> str:
     return mode
 
 
-@imports("Quant", "IntQuant", domain=QONNX, constants=True)
+@imports("Quant", "IntQuant", domain=QONNX, constants=True, ignores=("narrow", "rounding_mode"))  # unread at 1 bit
 def quant(node: Node) -> Sequence[Operand]:
     """QONNX Quant; signed with one bit means bipolar, as in qonnx itself."""
     x = node.operand(0)
@@ -108,7 +111,7 @@ def bipolar_quant(node: Node) -> Sequence[Operand]:
     return [_apply(node, BipolarQuant(_scale(node, x)), x)]
 
 
-@imports("Trunc", domain=QONNX, constants=True)
+@imports("Trunc", domain=QONNX, constants=True, ignores=("narrow", "signed"))  # unread in its first version
 def trunc(node: Node) -> Sequence[Operand]:
     """QONNX Trunc in both versions: five inputs, or six with an output scale."""
     x = node.operand(0)
@@ -127,24 +130,29 @@ def trunc(node: Node) -> Sequence[Operand]:
     return [_apply(node, Trunc(scale, shift, scale, _rounding(node, "FLOOR")), x)]
 
 
-@imports("MultiThreshold", domain=QONNX)
+@imports("MultiThreshold", domain=QONNX, ignores=("out_dtype",))
 def multi_threshold(node: Node) -> Sequence[Operand]:
     """FINN's thresholds: out_scale * count + out_bias."""
     x = node.value(0)
     shape = node.shape(x)
     thresholds = node.constant(1, "thresholds").astype(np.float64)
-    layout = node.text("data_layout", "") or ("NCHW" if len(shape) == 3 else "NC")
+    if np.any(np.isnan(thresholds)):
+        raise node.error("its thresholds hold NaN")
+    layout = node.text("data_layout", "") or {2: "NWC"}.get(len(shape), "NC")
     axis = frame_axis(node, layout.index("C") if "C" in layout else 1, len(shape))
     if thresholds.ndim != 2 or thresholds.shape[0] not in (1, shape[axis]):
         raise node.error(
             f"its thresholds have shape {list(thresholds.shape)}, but its input has {shape[axis]} channels"
         )
     ends = np.array([node.number("out_scale", 1.0), node.number("out_bias", 0.0)])
-    grid = common_grid(ends, 2**24)
-    if grid is None or not ends[0]:
-        raise node.error(f"its out_scale {ends[0]} and out_bias {ends[1]} share no integer grid")
-    unit, (multiple, offset) = grid[0], grid[1].tolist()
+    if not ends[0]:
+        raise node.error("its out_scale is 0")
     thresholds = np.sort(thresholds, axis=1)
+    grid = common_grid(ends, WIDEST_OFFSET)
+    if grid is None:
+        sign = 1 if ends[0] > 0 else -1
+        return [node.add(MultiThreshold(thresholds, abs(ends[0]), sign, 0, axis, len(shape), ends[1]), x)]
+    unit, (multiple, offset) = grid[0], grid[1].tolist()
     return [node.add(MultiThreshold(thresholds, unit, multiple, offset, axis, len(shape)), x)]
 
 
@@ -159,6 +167,8 @@ _INTEGER: dict[int, tuple[int, int]] = {
     onnx.TensorProto.UINT4: (0, 15),
     onnx.TensorProto.INT4: (-8, 7),
 }
+if hasattr(onnx.TensorProto, "INT2"):  # since onnx 1.20
+    _INTEGER |= {onnx.TensorProto.UINT2: (0, 3), onnx.TensorProto.INT2: (-2, 1)}
 
 
 def _along_axis(node: Node, array: Array, x: Operand, default_axis: int, what: str) -> Array:
@@ -191,25 +201,31 @@ def _qdq_parameters(node: Node, x: Operand) -> tuple[Array, Array, int]:
     scale = _along_axis(node, node.constant(1, "scale"), x, 1, "scale").astype(np.float32)
     if not np.all(np.isfinite(scale)) or np.any(scale <= 0):
         raise node.error("its scale must be finite and positive")
+    kind = node.integer("output_dtype", onnx.TensorProto.UNDEFINED)
     if not node.has(2):
-        return scale, np.zeros((1,) * scale.ndim, np.float32), node.integer("output_dtype", onnx.TensorProto.UINT8)
+        return scale, np.zeros((1,) * scale.ndim, np.float32), kind
     zero = node.constant(2, "zero point")
-    kind = onnx.helper.np_dtype_to_tensor_dtype(zero.dtype)
-    return scale, _along_axis(node, zero.astype(np.float32), x, 1, "zero point"), kind
+    own = onnx.helper.np_dtype_to_tensor_dtype(zero.dtype)
+    if node.proto.op_type == "QuantizeLinear" and kind not in (onnx.TensorProto.UNDEFINED, own):
+        raise node.error("its output_dtype contradicts the type of its zero point")
+    return scale, _along_axis(node, zero.astype(np.float32), x, 1, "zero point"), own
 
 
-@imports("QuantizeLinear", constants=True)
+@imports("QuantizeLinear", constants=True, ignores=("axis", "saturate"))  # per tensor; of float8 types
 def quantize_linear(node: Node) -> Sequence[Operand]:
     """Real to integer codes; the codes are what the next operator reads."""
     x = node.operand(0)
     scale, zero, kind = _qdq_parameters(node, x)
+    if node.integer("precision", 0) not in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.FLOAT):
+        raise node.unsupported("a precision other than float32")
+    kind = kind or onnx.TensorProto.UINT8
     if kind not in _INTEGER:
         raise node.unsupported("quantization to a type that is not an integer")
     lo, hi = _INTEGER[kind]
     return [_apply(node, RawCodes(scale, zero, lo, hi), x)]
 
 
-@imports("DequantizeLinear", constants=True)
+@imports("DequantizeLinear", constants=True, ignores=("axis",))
 def dequantize_linear(node: Node) -> Sequence[Operand]:
     """``(code - zero_point) * scale``."""
     x = node.operand(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from headrace.ingest.operands import Rule
@@ -26,16 +26,28 @@ DOMAINS = {
 
 _rules: dict[tuple[str, str], Rule] = {}
 _constant_rules: set[tuple[str, str]] = set()
+_ignored: dict[tuple[str, str], frozenset[str]] = {}
 
 
-def imports(*operators: str, domain: str = ONNX, constants: bool = False) -> Callable[[Rule], Rule]:
-    """Decorator: register a rule. ``constants`` says that it also takes nodes whose operands are all constant."""
+def imports(
+    *operators: str, domain: str = ONNX, constants: bool = False, ignores: Iterable[str] = ()
+) -> Callable[[Rule], Rule]:
+    """Decorator: register a rule.
+
+    Args:
+        operators: names of the operators.
+        domain: as :data:`DOMAINS` maps it.
+        constants: whether the rule also takes nodes whose operands are all constant.
+        ignores: attributes that cannot change the result at inference. Any other attribute that a node carries and
+            the rule does not ask for is refused: an attribute is never skipped silently.
+    """
 
     def register(rule: Rule) -> Rule:
         for operator in operators:
             if (domain, operator) in _rules:
                 raise RuntimeError(f"two import rules for {operator}")
             _rules[domain, operator] = rule
+            _ignored[domain, operator] = frozenset(ignores)
             if constants:
                 _constant_rules.add((domain, operator))
         return rule
@@ -60,6 +72,11 @@ def find_rule(domain: str, operator: str) -> Rule | None:
 def takes_constants(domain: str, operator: str) -> bool:
     """Whether the operator's rule folds constants itself."""
     return (domain, operator) in _constant_rules
+
+
+def ignored_attributes(domain: str, operator: str) -> frozenset[str]:
+    """Attributes of an operator that its rule need not ask for."""
+    return _ignored[domain, operator] | {"consumed_inputs"}  # a memory hint of the first operator sets
 
 
 def operators(domain: str) -> list[str]:

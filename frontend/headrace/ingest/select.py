@@ -41,7 +41,7 @@ def arg(node: Node) -> Sequence[Operand]:
     return [y]
 
 
-@imports("TopK")
+@imports("TopK", ignores=("sorted",))  # any order is allowed then, the sorted one too
 def top_k(node: Node) -> Sequence[Operand]:
     """Values (host) and indices of the k best."""
     x = node.value(0)

@@ -27,7 +27,7 @@ def product_bound(weights: Int, lo: Int | int, hi: Int | int) -> int:
         hi: largest value.
 
     Raises:
-        ModelError: when a sum could pass 2^63, which no stage of the compiler carries.
+        ModelError: when a sum could reach 2^62; twice that is more than any stage of the compiler carries.
     """
     magnitude = np.broadcast_to(
         np.maximum(np.abs(np.asarray(lo, np.float64)), np.abs(np.asarray(hi, np.float64))), weights.shape[:1]
@@ -40,7 +40,13 @@ def product_bound(weights: Int, lo: Int | int, hi: Int | int) -> int:
 
 
 def carrier(bound: int) -> np.dtype[np.float32] | np.dtype[np.float64] | np.dtype[np.int64]:
-    """The fastest number type in which sums of at most *bound* are exact."""
+    """The fastest number type in which sums of at most *bound* are exact.
+
+    Raises:
+        ModelError: when there is none.
+    """
+    if bound >= 2**63:
+        raise ModelError("an accumulator could reach 2^63; narrower weights or activations are needed")
     if bound < 2**24:
         return np.dtype(np.float32)
     if bound < 2**53:

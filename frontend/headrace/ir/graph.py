@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import networkx as nx
+import numpy as np
 
 from headrace.errors import InputError, ModelError, did_you_mean
 from headrace.ir.op import Array, Op
@@ -44,8 +45,12 @@ class Output(Op):
         (x,) = inputs
         if self.dtype is None:
             return (x,)
-        plain = x.value if isinstance(x, Real) else x
-        return (plain.astype(self.dtype),)
+        if not isinstance(x, Real):
+            return (x.astype(self.dtype),)
+        exact = x.grid is not None and np.all(x.grid.scale == 1) and not np.any(x.grid.bias)
+        if x.grid is not None and exact and np.dtype(self.dtype).kind in "iu":
+            return (x.grid.q.astype(self.dtype),)  # float32 does not hold every integer
+        return (x.value.astype(self.dtype),)
 
 
 class Graph:

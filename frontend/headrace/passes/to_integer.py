@@ -194,11 +194,8 @@ class _Analysis:
     def integers(self, x: Scaled) -> Scaled:
         """*x* with known scale and bias and its clips done."""
         if x.scale is None or x.bias is None:
-            names = [type(step).__name__ for step in x.steps if step.linear() is None]
-            raise NotExact(
-                f"its input passed {' and '.join(names) or 'a nonlinear function'}, which leaves the integer grid; put a "
-                "quantizer between them"
-            )
+            names = " and ".join(type(step).__name__ for step in x.steps if step.linear() is None)
+            raise NotExact(f"its input left the integer grid in {names or 'a function'}; put a quantizer between them")
         if x.clamp is None:
             return x
         shape = np.broadcast_shapes((1,) * len(x.shape), x.clamp.lo.shape, x.clamp.hi.shape)

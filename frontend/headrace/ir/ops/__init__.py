@@ -7,20 +7,18 @@ from headrace.ir.ops.elementwise import (
     Clip,
     Div,
     Elementwise,
-    Elu,
-    Function,
-    HardSigmoid,
     Mul,
-    Power,
     PRelu,
     Reciprocal,
+    ThresholdedRelu,
 )
+from headrace.ir.ops.functions import Celu, Elu, Function, HardSigmoid, Power
 from headrace.ir.ops.host import ToReal
 from headrace.ir.ops.joins import AddTensors, Arithmetic
 from headrace.ir.ops.linear import Conv, MatMul
 from headrace.ir.ops.movement import Concat, Move
 from headrace.ir.ops.pooling import AveragePool, MaxPool
-from headrace.ir.ops.quantizers import BipolarQuant, Codes, IntQuant, MultiThreshold, Quantizer, RawCodes, Trunc
+from headrace.ir.ops.quantizers import BipolarQuant, Codes, IntQuant, MultiThreshold, Quantizer, RawCodes, Sign, Trunc
 from headrace.ir.ops.select import TopK, TopValues
 
 __all__ = [
@@ -30,6 +28,7 @@ __all__ = [
     "AveragePool",
     "BatchNorm",
     "BipolarQuant",
+    "Celu",
     "Clip",
     "Codes",
     "Concat",
@@ -50,7 +49,9 @@ __all__ = [
     "Quantizer",
     "RawCodes",
     "Reciprocal",
+    "Sign",
     "SourceOp",
+    "ThresholdedRelu",
     "ToReal",
     "TopK",
     "TopValues",

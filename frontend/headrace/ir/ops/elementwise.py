@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from math import erf
 from typing import Self
 
 import numpy as np
@@ -252,119 +251,17 @@ class PRelu(Elementwise):
         return np.ones((), np.int64) if np.all(self.slope >= 0) else None
 
 
-def _sigmoid(x: Double) -> Double:
-    with np.errstate(over="ignore"):
-        return 1.0 / (1.0 + np.exp(-x))
-
-
-def _softplus(x: Double) -> Double:
-    return np.logaddexp(0.0, x)
-
-
-def _erf(x: Double) -> Double:
-    y: Double = np.vectorize(erf, otypes=[np.float64])(x)
-    return y
-
-
-def _gelu(x: Double) -> Double:
-    return 0.5 * x * (1.0 + _erf(x / np.sqrt(2.0)))
-
-
-_FUNCTIONS: dict[str, tuple[Callable[[Double], Double], bool]] = {
-    # name -> (function in double precision, never falling)
-    "Sigmoid": (_sigmoid, True),
-    "Tanh": (np.tanh, True),
-    "Softplus": (_softplus, True),
-    "Softsign": (lambda x: x / (1.0 + np.abs(x)), True),
-    "Exp": (np.exp, True),
-    "Erf": (_erf, True),
-    "Gelu": (_gelu, False),
-    "Atan": (np.arctan, True),
-    "Sinh": (np.sinh, True),
-    "Asinh": (np.arcsinh, True),
-    "Sqrt": (np.sqrt, True),
-    "Log": (np.log, True),
-    "Abs": (np.abs, False),
-    "Sign": (np.sign, True),
-    "Floor": (np.floor, True),
-    "Ceil": (np.ceil, True),
-    "Round": (np.rint, True),
-    "Sin": (np.sin, False),
-    "Cos": (np.cos, False),
-    "HardSwish": (lambda x: x * np.clip(x / 6.0 + 0.5, 0.0, 1.0), False),
-    "Mish": (lambda x: x * np.tanh(_softplus(x)), False),
-    "Silu": (lambda x: x * _sigmoid(x), False),
-}
-
-
 @dataclass(frozen=True, eq=False)
-class Function(Elementwise):
-    """A named function computed in double precision and rounded once to float32."""
-
-    name: str
-
-    @staticmethod
-    def names() -> tuple[str, ...]:
-        """Names that are known, as ONNX spells them."""
-        return tuple(_FUNCTIONS)
-
-    def apply(self, x: Single) -> Single:
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            return single(_FUNCTIONS[self.name][0](x.astype(np.float64)))
-
-    def exact(self, x: Double) -> Double:
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            return _FUNCTIONS[self.name][0](x)
-
-    def direction(self) -> Array | None:
-        return np.ones((), np.int64) if _FUNCTIONS[self.name][1] else None
-
-
-@dataclass(frozen=True, eq=False)
-class Elu(Elementwise):
-    """``gamma * x`` where positive, ``gamma * alpha * (exp(x) - 1)`` elsewhere; Selu with its own constants."""
+class ThresholdedRelu(Elementwise):
+    """``x`` where above *alpha*, 0 elsewhere."""
 
     alpha: float = 1.0
-    gamma: float = 1.0
 
     def apply(self, x: Single) -> Single:
-        return single(self.exact(x.astype(np.float64)))
+        return np.where(x > np.float32(self.alpha), x, np.float32(0))
 
     def exact(self, x: Double) -> Double:
-        return self.gamma * np.where(x > 0, x, self.alpha * np.expm1(np.minimum(x, 0.0)))
+        return np.where(x > self.alpha, x, 0.0)
 
     def direction(self) -> Array | None:
-        return np.ones((), np.int64) if self.alpha >= 0 and self.gamma >= 0 else None
-
-
-@dataclass(frozen=True, eq=False)
-class HardSigmoid(Elementwise):
-    """``clip(alpha * x + beta, 0, 1)``."""
-
-    alpha: float = 0.2
-    beta: float = 0.5
-
-    def apply(self, x: Single) -> Single:
-        y: Single = x * np.float32(self.alpha) + np.float32(self.beta)
-        return np.clip(y, np.float32(0), np.float32(1))
-
-    def exact(self, x: Double) -> Double:
-        return np.clip(x * self.alpha + self.beta, 0.0, 1.0)
-
-    def direction(self) -> Array | None:
-        return np.full((), 1 if self.alpha >= 0 else -1)
-
-
-@dataclass(frozen=True, eq=False)
-class Power(Elementwise):
-    """``x ** exponent``, computed in double precision and rounded once."""
-
-    exponent: Single
-
-    def apply(self, x: Single) -> Single:
-        return single(self.exact(x.astype(np.float64)))
-
-    def exact(self, x: Double) -> Double:
-        with np.errstate(all="ignore"):
-            y: Double = np.power(x, self.exponent.astype(np.float64))
-        return y
+        return np.ones((), np.int64) if self.alpha >= 0 else None

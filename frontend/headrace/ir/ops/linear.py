@@ -69,6 +69,8 @@ def align(weights: Grid, inputs: int, scale: Double, bias: Double, in_axis: int,
             )
         found = [g for g in grids if g is not None]
         multiples = np.moveaxis(np.stack([g[1] for g in found]), 0, out_axis)
+        if np.max(np.abs(q.astype(np.float64) * multiples)) * (q.size // q.shape[out_axis]) >= 2.0**62:
+            raise NotExact("the scales of its input channels differ so much that their common grid passes 62 bits")
         q = q * multiples
         out_scale = np.array([g[0] for g in found])
     else:

@@ -27,7 +27,7 @@ class Move(SourceOp):
         return self.by.execute(x)[0]
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        return (TensorType(self.by.infer(*inputs)[0].shape),)
+        return self.by.infer(*inputs)
 
     def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
         return (inputs[0].map(self._move),)

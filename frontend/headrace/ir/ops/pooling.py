@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from headrace.errors import ModelError
 from headrace.ir import integer
 from headrace.ir.grid import Grid
 from headrace.ir.op import Array
@@ -15,7 +16,7 @@ from headrace.ir.ops.elementwise import Div
 from headrace.ir.ops.linear import conv_float, dequantizing_steps
 from headrace.ir.real import Real, single
 from headrace.ir.scaled import Abstract, Lowering, NotExact, Scaled
-from headrace.ir.types import IntRange, TensorType
+from headrace.ir.types import IntRange, Shape, TensorType
 
 Pads = tuple[tuple[int, int], ...]
 
@@ -34,7 +35,9 @@ class MaxPool(SourceOp):
         return integer.IntMaxPool(self.kernel, self.strides, self.dilations, self.pads)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        return (TensorType(self._pool.infer(*inputs)[0].shape),)
+        shape = self._pool.infer(*inputs)[0].shape
+        refuse_empty_windows(inputs[0].shape[1:], self._pool)
+        return (TensorType(shape),)
 
     def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
         (x,) = inputs
@@ -63,6 +66,20 @@ class MaxPool(SourceOp):
         return (replace(x, value=value, shape=shape, lo=lo, hi=hi),)
 
 
+def refuse_empty_windows(size: Shape, pool: integer.IntMaxPool | integer.IntSumPool) -> None:
+    """Raise where a window sees padding only: it has no largest value and no mean.
+
+    Raises:
+        ModelError: names the axis.
+    """
+    for axis, (n, (begin, end)) in enumerate(zip(size, pool.pads, strict=True)):
+        k, s, d = pool.kernel[axis], pool.strides[axis], pool.dilations[axis]
+        starts = np.arange(0, n + begin + end - d * (k - 1), s) - begin
+        taps = starts[:, None] + d * np.arange(k)
+        if not np.all(np.any((taps >= 0) & (taps < n), axis=1)):
+            raise ModelError(f"its pads {[begin, end]} leave a window of image axis {axis} without any pixel")
+
+
 def varies_over_image(a: Array) -> bool:
     """Whether a parameter of channels-first frames has more than one value per channel."""
     return any(n > 1 for n in a.shape[1:])
@@ -89,7 +106,10 @@ class AveragePool(SourceOp):
         return integer.IntSumPool(self.kernel, self.strides, self.dilations, self.pads)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        return (TensorType(self._pool.infer(TensorType(inputs[0].shape, _BIT))[0].shape),)
+        shape = self._pool.infer(TensorType(inputs[0].shape, _BIT))[0].shape
+        if not self.count_include_pad:
+            refuse_empty_windows(inputs[0].shape[1:], self._pool)
+        return (TensorType(shape),)
 
     def _counts(self, shape: tuple[int, ...]) -> Array:
         """Taps that count in each window, ``(1, *out)`` or ``(1, 1, ...)`` when all windows agree."""

@@ -63,7 +63,7 @@ class Quantizer(SourceOp):
         return replace(self, **{n: move(a) for n, a in arrays.items() if isinstance(a, np.ndarray)})
 
     def dequantize(self, q: Int) -> Real:
-        """The real tensor that integers *q* stand for."""
+        """The real tensor that integers *q* stand for: one multiplication, and one addition where there is a bias."""
         value = single(q) * single(self.scale)
         if np.any(self.bias != 0):
             value = value + single(self.bias)
@@ -175,10 +175,33 @@ class BipolarQuant(Quantizer):
 
 
 @dataclass(frozen=True, eq=False)
+class Sign(Quantizer):
+    """-1, 0 or +1 as *x* is below, at or above zero; *rank* is that of a frame."""
+
+    rank: int
+
+    @property
+    def scale(self) -> Double:
+        return np.ones((1,) * self.rank)
+
+    @property
+    def levels(self) -> IntRange:
+        return IntRange(-1, 1)
+
+    def codes(self, x: Single) -> Int:
+        return self.exact_codes(x.astype(np.float64))
+
+    def exact_codes(self, x: Double) -> Int:
+        signs: Int = np.sign(x).astype(np.int64)
+        return signs
+
+
+@dataclass(frozen=True, eq=False)
 class MultiThreshold(Quantizer):
     """``out_scale * #{k : x >= thresholds[c, k]} + out_bias`` (FINN), thresholds float32 ``(C or 1, T)`` along *axis*.
 
-    The output integers are ``multiple * count + offset`` on the grid of ``out_scale`` and ``out_bias``.
+    The output integers are ``multiple * count + offset`` and stand for ``unit * q + shift``: on the grid of
+    ``out_scale`` and ``out_bias`` where they share one (then *shift* is 0), otherwise on that of ``out_scale`` alone.
     """
 
     thresholds: Double
@@ -187,10 +210,15 @@ class MultiThreshold(Quantizer):
     offset: int
     axis: int
     rank: int
+    shift: float = 0.0
 
     @property
     def scale(self) -> Double:
         return np.full((1,) * self.rank, self.unit)
+
+    @property
+    def bias(self) -> Double:
+        return np.full((1,) * self.rank, self.shift)
 
     @property
     def levels(self) -> IntRange:
