@@ -2,28 +2,27 @@
 
 It runs in the job's folder, where the host (cocotb_engine.py) has put design.json, job.json and
 input<i>.bin, and leaves the same files as cpp/driver.cpp, whose decisions it repeats cycle by cycle.
+It imports as little as it can: a simulator starts anew for every run.
 """
 
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
 
 import cocotb
-import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
-from headrace_sim.manifest import Manifest, Port, Stream, from_dict
-from headrace_sim.result import channel_groups
-from headrace_sim.stalls import StallSpec, stall_pattern
+from headrace_sim.manifest import Manifest, Port, Stream, channel_groups, from_dict
+from headrace_sim.stalls import StallSpec, stall_sequence
 
 CLOCK_NS = 10
 _MAX_REPORTS = 4  # of one kind on one stream: the first ones tell
-_CHUNK = 4096
 
 
 class _Logic(Protocol):
@@ -83,13 +82,6 @@ def _int(handle: _Handle) -> int:
         return int(value)
     except ValueError as error:
         raise UnknownValue from error
-
-
-def _stall_stream(spec: StallSpec) -> Iterator[bool]:
-    start = 0
-    while True:
-        yield from stall_pattern(spec, start, _CHUNK).tolist()
-        start += _CHUNK
 
 
 class Bench:
@@ -251,7 +243,7 @@ class Bench:
                 stem = f"{group}{channel.index}"
                 if group != "input":
                     (self.folder / f"{stem}.bin").write_bytes(channel.seen)
-                np.array(channel.cycles, dtype="<u8").tofile(self.folder / f"{stem}.cyc")
+                (self.folder / f"{stem}.cyc").write_bytes(array("Q", channel.cycles).tobytes())
                 channels.append(
                     {
                         "group": group,
@@ -282,7 +274,7 @@ def _channel(dut: object, group: str, index: int, spec: Port | Stream, expected:
         tvalid=_handle(dut, f"{name}_tvalid", 1),
         tready=_handle(dut, f"{name}_tready", 1),
         tlast=None if group == "stream" else _handle(dut, f"{name}_tlast", 1),
-        stalls=_stall_stream(stall),
+        stalls=stall_sequence(stall),
     )
 
 

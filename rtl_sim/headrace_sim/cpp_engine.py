@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace_sim import verilate
 from headrace_sim.errors import SimulationError
-from headrace_sim.result import channel_groups
+from headrace_sim.manifest import channel_groups
 
 if TYPE_CHECKING:
     from headrace_sim.cache import BuildCache

@@ -184,6 +184,15 @@ def load(path: Path | str) -> Manifest:
     return manifest
 
 
+def channel_groups(manifest: Manifest, trace: bool) -> dict[str, Sequence[Port | Stream]]:
+    """The streams that a run observes, by group and in the order of their index."""
+    return {
+        "input": manifest.inputs,
+        "output": manifest.outputs,
+        "stream": manifest.streams if trace else (),
+    }
+
+
 def from_dict(data: object, root: Path) -> Manifest:
     if not isinstance(data, Mapping):
         raise ManifestError("expected a JSON object")

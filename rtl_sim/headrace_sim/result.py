@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace_sim.errors import DeadlockError, ProtocolError, SimulationError
-from headrace_sim.manifest import Manifest, Port, Stream
+from headrace_sim.manifest import Manifest, Port, Stream, channel_groups
 from headrace_sim.packing import Bytes, Ints, padding_is_zero, unpack
 
 VIOLATION_TEXT = {
@@ -130,15 +130,6 @@ class Raw:
             elif entry["ready"] and not entry["valid"] and entry["group"] != "input":
                 clauses.append(f"{what} {name} waits for {place}")
         return "; ".join(clauses) or "no stream is waiting"
-
-
-def channel_groups(manifest: Manifest, trace: bool) -> dict[str, Sequence[Port | Stream]]:
-    """The streams that a run observes, by group and in the order of their index."""
-    return {
-        "input": manifest.inputs,
-        "output": manifest.outputs,
-        "stream": manifest.streams if trace else (),
-    }
 
 
 def check_outcome(raw: Raw, timeout_cycles: int, trace: bool) -> None:

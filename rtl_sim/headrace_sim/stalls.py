@@ -1,13 +1,16 @@
-"""When a side of a stream stalls: the same function of (key, cycle) as in cpp/driver.cpp."""
+"""When a side of a stream stalls: the same function of (key, cycle) as in cpp/driver.cpp.
+
+Plain integers, because numpy alone takes half of a simulator's start-up time.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count, repeat
 
-import numpy as np
-from numpy.typing import NDArray
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MASK = 2**64 - 1
+_GOLDEN = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True)
@@ -18,24 +21,24 @@ class StallSpec:
     threshold: int
 
 
-def stall_pattern(spec: StallSpec, start: int, count: int) -> NDArray[np.bool_]:
-    """Whether the port stalls in each of the cycles start .. start+count-1.
+def stall_sequence(spec: StallSpec) -> Iterator[bool]:
+    """Whether the port stalls in cycle 0, 1, 2, ...
 
     Spans of 256 cycles stall either cycle by cycle or in bursts of 16 cycles, each with the same probability.
     """
     if spec.threshold == 0:
-        return np.zeros(count, dtype=np.bool_)
-    cycle = np.arange(start, start + count, dtype=np.uint64)
-    bursts = (_splitmix(spec.key + 1, cycle >> np.uint64(8)) & np.uint64(1)).astype(np.bool_)
-    single = _splitmix(spec.key, cycle)
-    burst = _splitmix(spec.key + 2, cycle >> np.uint64(4))
-    return (np.where(bursts, burst, single) >> np.uint64(11)) < np.uint64(spec.threshold)
+        yield from repeat(False)
+    for block in count():  # of 16 cycles
+        if _splitmix(spec.key + 1, block >> 4) & 1:
+            yield from repeat(_splitmix(spec.key + 2, block) >> 11 < spec.threshold, 16)
+        else:
+            for cycle in range(16 * block, 16 * block + 16):
+                yield _splitmix(spec.key, cycle) >> 11 < spec.threshold
 
 
-def _splitmix(key: int, n: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Words `n` of the splitmix64 sequence that starts at `key` (Steele, Lea and Flood 2014)."""
-    with np.errstate(over="ignore"):
-        z = np.uint64(key % 2**64) + (n + np.uint64(1)) * _GOLDEN
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
+def _splitmix(key: int, n: int) -> int:
+    """Word `n` of the splitmix64 sequence that starts at `key` (Steele, Lea and Flood 2014)."""
+    z = (key + (n + 1) * _GOLDEN) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
