@@ -39,7 +39,7 @@ def check_rtl(
 ) -> HardwareDesign:
     """Generate *core*, simulate it, and compare all its streams and outputs with the graphs.
 
-    Without stalls, a design must also keep its rate: the measured interval is within 2 % of the slowest layer's cycles.
+    Without stalls, a design must also keep its rate: the measured interval is at most 2 % over the slowest layer's cycles.
     """
     design = schedule(to_hardware(core), settings)
     plan = generate(design, name)
@@ -60,7 +60,7 @@ def check_rtl(
         assert np.array_equal(outputs[port.name], expected_outputs[port.name])
     for port in design.outputs:
         bound, measured = slowest(design.graph, port.node), result.interval[port.name]
-        assert measured is None or bound <= measured <= bound * 1.02, f"{measured} cycles a frame, bound {bound}"
+        assert measured is None or measured <= bound * 1.02, f"{measured} cycles a frame, bound {bound}"
     return design
 
 
