@@ -148,7 +148,7 @@ def demo(
     bits: Annotated[int, typer.Option("--bits", min=1, max=8, help="Bits of weights and activations; 1 is bipolar.")] = 2,
     images: Annotated[int, typer.Option("--images", min=1, max=1000, help="Test images to simulate.")] = 100,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT", help="Folder to write.", show_default="out/demo")
+        Path | None, typer.Option("-o", "--output", metavar="OUT", help="Folder to write.", show_default="out/mnist_wBaB")
     ] = None,
     debug: Debug = False,
     verbose: Verbose = 0,
@@ -157,7 +157,10 @@ def demo(
     """Train an MNIST network, build it, simulate it and compare it with PyTorch."""
     from headrace.build.examples import load_example
 
-    load_example("mnist_mlp", "demo").main(bits=bits, images=images, output=output, quiet=_Session.verbosity < 0)
+    example = load_example("mnist_mlp", "demo")
+    outcome = example.main(bits=bits, images=images, output=output, journal=_journal())
+    if _Session.verbosity >= 0:
+        example.print_outcome(outcome)
 
 
 @app.command()

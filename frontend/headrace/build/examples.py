@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import sys
 from types import ModuleType
 
+from headrace.errors import ToolError
 from headrace.resources import examples
 
 
 def load_example(name: str, module: str) -> ModuleType:
-    """Import ``examples/<name>/<module>.py``; its neighbours import one another by plain name.
+    """Import module ``<name>.<module>`` from the folder ``examples``.
 
     Raises:
-        ToolError: when the examples are not installed.
+        ToolError: when the examples are not installed, or what they need is not.
     """
-    folder = examples() / name
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-    spec = importlib.util.spec_from_file_location(f"{name}_{module}", folder / f"{module}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = loaded
-    spec.loader.exec_module(loaded)
-    return loaded
+    folder = str(examples())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(f"{name}.{module}")
+    except ModuleNotFoundError as error:
+        raise ToolError(f"the example needs the package {error.name}: pip install 'headrace[demo]'") from error

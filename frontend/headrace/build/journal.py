@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
+
+SILENCE = 5.0
+"""Seconds after which a log gets a line of progress."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,9 @@ class Listener(Protocol):
 
     def begin(self, name: str) -> None:
         """A step has started."""
+
+    def progress(self, text: str) -> None:
+        """The running step has come so far."""
 
     def end(self, record: StepRecord) -> None:
         """The step has finished."""
@@ -54,6 +61,11 @@ class Journal:
             raise
         self._close(StepRecord(name, time.perf_counter() - start, note))
 
+    def progress(self, text: str) -> None:
+        """Say how far the running step has come."""
+        if self._listener is not None:
+            self._listener.progress(text)
+
     def _close(self, record: StepRecord) -> None:
         self.records.append(record)
         if self._listener is not None:
@@ -72,13 +84,21 @@ def line(record: StepRecord) -> str:
 class PlainListener:
     """Prints every finished step as a line on standard error: for logs and pipes."""
 
+    def __init__(self) -> None:
+        self._spoken = 0.0
+
     def begin(self, name: str) -> None:
-        """Nothing: a line is printed once."""
+        """Nothing yet: a step is one line, printed at its end."""
+        self._spoken = time.monotonic()
+
+    def progress(self, text: str) -> None:
+        """Print *text* when nothing was printed for a while."""
+        if time.monotonic() - self._spoken > SILENCE:
+            self._spoken = time.monotonic()
+            print(f"  {text}", file=sys.stderr, flush=True)
 
     def end(self, record: StepRecord) -> None:
         """Print the step."""
-        import sys
-
         print(line(record), file=sys.stderr, flush=True)
 
 
@@ -91,11 +111,17 @@ class TerminalListener:
 
         self._console = Console(stderr=True)
         self._status = Status("", console=self._console)
+        self._name = ""
 
     def begin(self, name: str) -> None:
         """Start the spinner."""
+        self._name = name
         self._status.update(name)
         self._status.start()
+
+    def progress(self, text: str) -> None:
+        """Show *text* beside the spinner."""
+        self._status.update(f"{self._name}: {text}")
 
     def end(self, record: StepRecord) -> None:
         """Stop the spinner and print the step."""

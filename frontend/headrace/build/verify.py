@@ -17,6 +17,7 @@ from headrace.ir.scaled import Scaled
 
 if TYPE_CHECKING:
     from headrace.build.design import Design
+    from headrace.build.simulate import Simulation
 
 Feeds = dict[str, Array]
 
@@ -79,6 +80,33 @@ def _integers_with_layers(design: Design, feeds: Feeds) -> Iterator[Comparison]:
         place = hardware.places[node]
         values = place.layout.unpack(got[place.value.node][place.value.port])
         yield compare("integer graph = layers", node, expected[node], values)
+
+
+def compare_simulation(design: Design, feeds: Feeds, simulation: Simulation) -> list[Comparison]:
+    """The words on every stream of a simulation with ``trace=True`` against the layers' own arithmetic.
+
+    Raises:
+        VerificationError: at the first stream that differs, with frame, position and both values.
+    """
+    streams = _streams(design, feeds)
+    expected: dict[str, Array] = {}
+
+    def observe(node: str, arrays: tuple[Array, ...]) -> None:
+        for port, values in enumerate(arrays):
+            if (node, port) in design.plan.streams:
+                expected[design.plan.streams[node, port]] = values.reshape(len(values), -1)
+
+    design.hardware.graph.run(streams, observe=observe)
+    traced = simulation.result.streams
+    return [compare("layers = RTL", name, values[: len(traced[name])], traced[name]) for name, values in expected.items()]
+
+
+def _streams(design: Design, feeds: Feeds) -> Feeds:
+    """The inputs of the hardware graph for feeds of the model."""
+    head = design.parts.head
+    known = {**feeds, **plain_arrays(head.run({name: feeds[name] for name in head.inputs}))}
+    packed = design.hardware.pack_frames(known)
+    return {port.node: packed[port.name].reshape(-1, *port.layout.frame) for port in design.hardware.inputs}
 
 
 def random_frames(graph: Graph, frames: int, seed: int) -> Feeds:

@@ -1,0 +1,1 @@
+"""An MNIST network from training to simulated hardware: ``headrace demo``."""
