@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from headrace_sim.errors import BuildError
+
 DEFAULT_MAX_BYTES = 2 << 30
 _RECENT_SECONDS = 3600.0  # an entry used this recently may be about to run: never evicted
 _STALE_SECONDS = 86400.0  # a temporary folder this old was left by a process that died
@@ -49,11 +51,22 @@ class BuildCache:
         self.max_bytes = max_bytes
 
     def get(self, key: str, build: Callable[[Path], None]) -> tuple[Path, bool]:
-        """The folder of entry `key`, and whether it already existed; `build(folder)` makes a missing one."""
+        """The folder of entry `key`, and whether it already existed; `build(folder)` makes a missing one.
+
+        Raises:
+            BuildError: the cache folder cannot be written.
+        """
         entry = self.folder / key
         if self._touch(entry):
             return entry, True
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / f"{key}.lock").touch()
+        except OSError as error:
+            raise BuildError(
+                f"the build cache {self.folder} cannot be written ({error.strerror}): choose another folder with "
+                "HEADRACE_CACHE"
+            ) from error
         with _lock(self.folder / f"{key}.lock"):
             if self._touch(entry):
                 return entry, True
@@ -94,11 +107,10 @@ class BuildCache:
 
     @staticmethod
     def _touch(entry: Path) -> bool:
-        try:
+        """Whether `entry` is whole; notes that it is in use, unless the cache is read-only."""
+        with contextlib.suppress(OSError):
             os.utime(entry / ".used")
-        except FileNotFoundError:
-            return False
-        return True
+        return (entry / ".used").is_file()
 
 
 @contextlib.contextmanager

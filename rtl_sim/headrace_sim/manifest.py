@@ -269,9 +269,8 @@ def _check(manifest: Manifest) -> None:
         _check_format(stream, f"stream {stream.name!r}")
         _check_identifier(stream.signal, "signal")
     _check_unique([port.port for port in (*manifest.inputs, *manifest.outputs)], "port")
-    _check_unique([port.tensor for port in manifest.inputs], "input tensor")
-    _check_unique([port.tensor for port in manifest.outputs], "output tensor")
-    _check_unique([stream.name for stream in manifest.streams], "stream name")
+    named: tuple[Port | Stream, ...] = (*manifest.inputs, *manifest.outputs, *manifest.streams)
+    _check_unique([stream.name for stream in named], "tensor or stream name")
     known = {stream.name for stream in manifest.streams}
     known |= {name for port in manifest.outputs for name in (port.tensor, port.port)}
     for layer in manifest.layers:

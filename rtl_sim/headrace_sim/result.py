@@ -43,12 +43,12 @@ class Violation:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SimResult:
     """Values and timing of a simulation.
 
     Cycles count rising clock edges after reset; the time stamps of a stream are the cycles in which its words
-    were transferred, shape (frames, words_per_frame).
+    were transferred, shape (whole frames, words_per_frame).
     """
 
     outputs: dict[str, Ints]  # tensor -> (frames, frame_elements)

@@ -17,9 +17,9 @@ from importlib import resources
 from pathlib import Path
 
 from headrace_sim.cache import BuildCache, content_key
-from headrace_sim.errors import BuildError, ManifestError
+from headrace_sim.errors import BuildError, ManifestError, SimulatorNotFound
 from headrace_sim.manifest import Manifest, Port
-from headrace_sim.toolchain import Verilator, cxx_compiler, verilator
+from headrace_sim.toolchain import Verilator, cxx_compiler, has_fst, verilator
 
 # -O1 and above take ten times longer than -Os on the long expressions of an unrolled layer
 # (measured: 35 s against 5 s a file, for a model only 1.5 times faster); -O0 runs 14 times slower.
@@ -47,12 +47,17 @@ def build(manifest: Manifest, options: BuildOptions, cache: BuildCache, jobs: in
     """Executable of the compiled simulator of `manifest`, and whether it came from the cache.
 
     Raises:
-        SimulatorNotFound: Verilator or the C++ compiler is missing.
+        SimulatorNotFound: Verilator, the C++ compiler or a header that it needs is missing.
         BuildError: one of them refused the design.
         ManifestError: the top module's ports differ from the manifest.
     """
     tool = verilator()
     compiler = Compiler(tool, options, jobs)
+    if options.waves == "fst" and not has_fst():
+        raise SimulatorNotFound(
+            "FST waveforms need the headers of lz4 and zlib (Debian, Ubuntu: `apt install liblz4-dev zlib1g-dev`); "
+            "a waveform named .vcd needs nothing"
+        )
     glue = glue_source(manifest, options)
     control = control_file(manifest, options)
     parts: list[str | bytes] = [compiler.identity, *compiler.link_flags, repr(options), manifest.top, glue, control]

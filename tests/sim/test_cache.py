@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace_sim import BuildCache
+from headrace_sim import BuildCache, BuildError
 from headrace_sim.cache import content_key, default_folder
 
 
@@ -89,6 +89,12 @@ def test_processes_share_one_build(tmp_path: Path) -> None:
     processes = [subprocess.Popen(command) for _ in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
     assert log.read_text() == "built\n"
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BuildError, match=r"cannot be written .* choose another folder with HEADRACE_CACHE"):
+        BuildCache(tmp_path / "file").get("key", write("x"))
 
 
 def test_key_depends_on_every_part_and_border() -> None:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from headrace_sim import ArrayError, Manifest, SimResult, first_mismatch
-
-from . import designs
+from sim import designs
 
 X = np.arange(24).reshape(4, 6)
 

@@ -15,10 +15,12 @@ from headrace_sim import (
     ManifestError,
     ProtocolError,
     SimulationError,
+    SimulatorNotFound,
     Stream,
+    simulate,
+    verilate,
 )
-
-from . import designs
+from sim import designs
 
 pytestmark = pytest.mark.sim
 X = np.arange(designs.FRAMES * designs.FRAME).reshape(designs.FRAMES, designs.FRAME) - 120
@@ -199,6 +201,15 @@ def test_wrong_options(tmp_path: Path, rtl_sim, options: dict[str, object], text
     manifest = designs.pass_through(tmp_path, "options")
     with pytest.raises(SimulationError, match=text):
         rtl_sim(manifest, {"x": np.zeros((1, 4), int)}, **options)
+
+
+def test_fst_without_its_headers(tmp_path: Path, rtl_sim, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = designs.pass_through(tmp_path, "options")
+    x = np.zeros((1, 4), int)
+    rtl_sim(manifest, {"x": x})  # skips where there is no simulator
+    monkeypatch.setattr(verilate, "has_fst", lambda: False)
+    with pytest.raises(SimulatorNotFound, match=r"liblz4-dev.*\.vcd needs nothing"):
+        simulate(manifest, {"x": x}, waves=tmp_path / "x.fst")
 
 
 def test_wrong_optimize(tmp_path: Path, rtl_sim) -> None:

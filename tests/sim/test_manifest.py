@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace_sim import ManifestError, load
-
-from . import designs
+from sim import designs
 
 
 @pytest.fixture
@@ -76,6 +75,7 @@ def test_optional_keys(tmp_path: Path, data: dict[str, object]) -> None:
         (["inputs", 0, "elements_per_word"], 0, "must be at least 1"),
         (["inputs", 0, "colour"], "red", r"inputs\[0\]: unknown key 'colour'; accepted: bits, encoding"),
         (["outputs", 0, "port"], "s_axis_0", "port 's_axis_0' occurs twice"),
+        (["streams", 0, "name"], "y", "tensor or stream name 'y' occurs twice"),
         (["streams", 0, "signal"], "a.b", "signal 'a.b' is not a plain"),
         (["layers", 0, "outputs"], ["nothing"], "layer 'first': output 'nothing' is not a stream or an output"),
         (["speed"], 3, "unknown key 'speed'"),

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from headrace_sim import load, simulate
-
-from . import designs
+from sim import designs
 
 pytestmark = pytest.mark.sim
 STALLS = [{"stall_in": a, "stall_out": b} for a, b in ((0.0, 0.0), (0.6, 0.0), (0.0, 0.6), (0.3, 0.4))]

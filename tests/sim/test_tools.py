@@ -16,8 +16,7 @@ import pytest
 from headrace_sim import SimulatorNotFound, find_tools, lint, toolchain
 from headrace_sim.cache import default_folder
 from headrace_sim.stalls import StallSpec, stall_sequence
-
-from . import designs
+from sim import designs
 
 pytest_plugins = ["pytester"]
 CACHE = default_folder()
