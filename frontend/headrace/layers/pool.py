@@ -132,6 +132,7 @@ class Pool(Layer):
 
     def rtl(self) -> RtlModule:
         context = {
+            "window": self.window,
             **self.window.context(self.inputs[0].word_bits),
             "whole": self.whole,
             "pe": self.pe,

@@ -111,6 +111,7 @@ class SWG(Layer):
 
     def rtl(self) -> RtlModule:
         context = {
+            "window": self.window,
             **self.window.context(self.inputs[0].word_bits),
             "channels": self.channels,
             "elements": self.inputs[0].elements,

@@ -191,6 +191,7 @@ class VVAU(Layer):
         words, constant = self.weight_words, self.channels // self.pe * self.passes == 1
         weight_bits = words.shape[1] * self.weight_range.bits
         context = {
+            "window": self.window,
             **self.window.context(self.inputs[0].word_bits),
             "pe": self.pe,
             "simd": self.simd,

@@ -1,17 +1,11 @@
-"""Sliding windows over a stream: which words are read when, how much must be remembered, and the constants of the RTL.
+"""Sliding windows over a stream: which words are read when, and how much must be remembered.
 
-Shared by the layers that look at windows of an image (SWG, VVAU, MaxPool, SumPool); rendered by the partial template
-``_window.sv.j2``. A frame is ``H x W`` pixels of ``folds`` words, numbered 0, 1, ... in stream order. One-dimensional
-streams are images of height 1.
-
-The ring holds the newest ``depth`` words. Output words are read in the order of a loop nest, so each read position
-follows from the one before by one of a few constant moves. A window frees the words that neither it nor a later window
-reads; the first window of the next frame is loaded while the last ones of this frame are read.
+Shared by the layers that look at windows of an image (SWG, VVAU, MaxPool, SumPool). A frame is ``H x W`` pixels of
+``folds`` words; one-dimensional streams are images of height 1.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,12 +16,11 @@ from numpy.typing import NDArray
 
 from headrace.errors import FoldingError
 from headrace.ir.integer import window_output
-from headrace.layers.base import Resources
-from headrace.layers.memory import index_bits, memory_resources, ram_style
+from headrace.layers.memory import Int
+from headrace.layers.ring import Freed, Lane, Loop, Ring, signed_bits
 
 _NEVER = -(1 << 60)
 
-Int = NDArray[np.int64]
 Pair = tuple[int, int]
 _T = TypeVar("_T")
 
@@ -37,68 +30,8 @@ def _pair(values: Sequence[_T], missing: _T) -> tuple[_T, _T]:
     return (missing, values[0]) if len(values) == 1 else (values[0], values[1])
 
 
-def signed_bits(low: int, high: int) -> int:
-    """Width of a two's complement register for ``low .. high``."""
-    return max((-low - 1).bit_length() if low < 0 else 0, high.bit_length() if high > 0 else 0) + 1
-
-
 @dataclass(frozen=True)
-class Loop:
-    """One loop of the nest that reads the windows; ``words``, ``rows`` and ``cols`` are moved by one iteration."""
-
-    name: str
-    count: int
-    words: int
-    rows: int = 0
-    cols: int = 0
-
-    @property
-    def bits(self) -> int:
-        """Width of the counter."""
-        return index_bits(self.count)
-
-    @property
-    def last(self) -> int:
-        """Last value of the counter."""
-        return self.count - 1
-
-
-@dataclass(frozen=True)
-class Move:
-    """What happens to the read position when the loops inside ``loop`` wrap (``None``: the whole frame is read)."""
-
-    loop: Loop | None
-    words: int
-    rows: int
-    cols: int
-
-
-@dataclass(frozen=True)
-class Lane:
-    """One of the words that are read at once: its distance from lane 0."""
-
-    index: int
-    words: int
-    row: int
-    col: int
-
-
-@dataclass(frozen=True)
-class Cases:
-    """A table with few exceptions: ``others`` for every index that is not in ``special``."""
-
-    others: int
-    special: tuple[tuple[int, int], ...]
-
-    @staticmethod
-    def of(values: Sequence[int]) -> Cases:
-        """The table of *values* by index."""
-        others = Counter(values).most_common(1)[0][0]
-        return Cases(others, tuple((k, v) for k, v in enumerate(values) if v != others))
-
-
-@dataclass(frozen=True)
-class Window:
+class Window(Ring):
     """Windows of ``kernel`` taps over frames of ``size`` pixels, each pixel ``folds`` words.
 
     ``taps`` words are read at once: 1, a row of the kernel, or the whole kernel. The order of the words is
@@ -166,7 +99,6 @@ class Window:
 
     @property
     def in_words(self) -> int:
-        """Words of one frame."""
         return self.size[0] * self.size[1] * self.folds
 
     @property
@@ -175,30 +107,22 @@ class Window:
         return self.kernel_taps // self.taps * self.folds
 
     @property
-    def out_words(self) -> int:
-        """Words read per frame."""
-        return self.out[0] * self.out[1] * self.window_words
-
-    @property
-    def cycles(self) -> int:
-        """Cycles a frame: one word in and one word out a cycle, whichever is more."""
-        return max(self.in_words, self.out_words)
-
-    @property
     def row_words(self) -> int:
         """Words of one row of the image."""
         return self.size[1] * self.folds
 
     @property
+    def start(self) -> Pair:
+        return -self.pads[0][0], -self.pads[1][0]
+
+    @property
     def origin(self) -> int:
-        """Words from the first tap of the first window, in the padding, to the first word of the frame."""
         return self.pads[0][0] * self.row_words + self.pads[1][0] * self.folds
 
     # -- the order of reading ---------------------------------------------------------------------------------------
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
-        """The loop nest, outermost first, loops of one iteration left out."""
         (kernel_h, kernel_w), (step_h, step_w) = self.kernel, self.strides
         (dil_h, dil_w), row, folds = self.dilations, self.row_words, self.folds
         fold = [Loop("fold", folds, 1)]
@@ -225,20 +149,7 @@ class Window:
         return tuple(loop for loop in self.inner if loop.name != "fold")
 
     @cached_property
-    def moves(self) -> tuple[Move, ...]:
-        """Moves of the read position, innermost loop first, the end of the frame last."""
-        moves, words, rows, cols = [], 0, 0, 0
-        for loop in reversed(self.loops):
-            moves.append(Move(loop, loop.words - words, loop.rows - rows, loop.cols - cols))
-            words += loop.last * loop.words
-            rows += loop.last * loop.rows
-            cols += loop.last * loop.cols
-        moves.append(Move(None, self.in_words - words, -rows, -cols))
-        return tuple(moves)
-
-    @cached_property
     def lanes(self) -> tuple[Lane, ...]:
-        """The words read at once, in the order of the taps."""
         rows = self.kernel[0] if self.taps == self.kernel_taps else 1
         cols = self.kernel[1] if self.taps > 1 else 1
         dil_h, dil_w = self.dilations
@@ -300,7 +211,6 @@ class Window:
 
     @cached_property
     def depth(self) -> int:
-        """Fewest words of the ring with which no cycle is lost, within a frame or between frames."""
         lead, base = self._lead, self.base.ravel()
         windows, slack = lead.size, abs(self.in_words - self.out_words)
         if self.out_words >= self.in_words:
@@ -316,8 +226,7 @@ class Window:
         return int((end + 1 - base).max())
 
     @cached_property
-    def _newest_so_far(self) -> Int:
-        """Per word read: the newest word of the frame that had to be there by then."""
+    def newest_so_far(self) -> Int:
         rows = np.where(self._inside(0), self._taps(0) * self.row_words, _NEVER)
         cols = np.where(self._inside(1), self._taps(1) * self.folds, _NEVER)
         if self.taps > 1:
@@ -330,48 +239,10 @@ class Window:
         newest: Int = np.maximum.accumulate(np.maximum(words, 0).ravel())
         return newest
 
-    def read_time(self, word: int) -> int:
-        """When the *word*-th word of the first frame is read: cycles from accepting the first input, unstalled."""
-        newest = self._newest_so_far[: word + 1]
-        return int((newest + 1 - np.arange(word + 1)).max()) + word
-
-    def programme(self) -> tuple[Int, Int]:
-        """Times of a frame in steady state: when each input word is taken at the latest, when each word is read.
-
-        A layer that reads in every cycle takes words as late as it can, one a cycle at most; one that takes a word in
-        every cycle reads as early as it can. The depth of the ring is what either needs.
-        """
-        newest = self._newest_so_far
-        if self.out_words < self.in_words:
-            behind = np.maximum.accumulate(newest + 1 - np.arange(newest.size))
-            behind = np.maximum(behind, behind[-1] - (self.in_words - self.out_words))
-            return np.arange(self.in_words), np.arange(newest.size) + behind
-        word = np.arange(self.in_words)
-        needed = np.minimum(np.searchsorted(newest, word), self.out_words) - 1
-        latest = np.minimum.accumulate((needed - word)[::-1])[::-1] + word
-        latest = np.minimum(latest, self.out_words + latest[0] - (self.in_words - word))
-        return latest - latest[0], np.arange(newest.size) - latest[0]
-
-    def resources(self, word_bits: int) -> Resources:
-        """Estimate of the ring for words of *word_bits* and of the control around it."""
-        control = 2 * (self.level_bits + self.ahead_bits) + sum(3 * loop.bits for loop in self.loops)
-        if self.padded:
-            control += 4 * (self.position_bits(0) + self.position_bits(1))
-        lanes = len(self.lanes)
-        lut = control + lanes * 3 * self.pointer_bits + (4 * lanes if self.padded else 0)
-        ff = self.level_bits + self.ahead_bits + lanes * (self.pointer_bits + word_bits) + self.pointer_bits
-        ring = memory_resources(self.depth, word_bits)
-        return Resources(lut=lut + lanes * ring.lut, ff=ff, bram18=lanes * ring.bram18)
-
-    def context(self, word_bits: int) -> dict[str, object]:
-        """What ``_window.sv.j2`` needs for words of *word_bits*."""
-        return {"window": self, "word_bits": word_bits, "ring_style": ram_style(self.depth, word_bits)}
-
     # -- constants of the RTL ---------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def padded(self) -> bool:
-        """Whether any window reads padding."""
         return not (self._inside(0).all() and self._inside(1).all())
 
     @property
@@ -379,58 +250,24 @@ class Window:
         """Whether a window reads nothing but padding."""
         return not all(bool(self._inside(axis).any(axis=1).all()) for axis in (0, 1))
 
-    @property
-    def waits(self) -> bool:
-        """Whether the first word read is padding, which must wait for the frame to begin."""
-        return self.origin > 0
-
-    @property
-    def pointer_bits(self) -> int:
-        """Width of an address of the ring."""
-        return index_bits(self.depth)
-
-    @property
-    def level_bits(self) -> int:
-        """Width of the signed count of words held, and of how many are freed at once."""
-        return signed_bits(-self.in_words, max(self.depth, self.in_words))
-
-    @property
-    def ahead_bits(self) -> int:
-        """Width of the signed count of words from the read position to the newest."""
-        span = sum(loop.last * loop.words for loop in self.loops) + self.lanes[-1].words
-        return signed_bits(-self.in_words - span, self.depth + self.in_words + self.origin)
-
     def position_bits(self, axis: int) -> int:
-        """Width of a signed row (0) or column (1) of a tap."""
-        end = int(self._taps(axis).max()) + 1
-        return signed_bits(min(-self.pads[axis][0], -self._reach(axis)) - 1, max(end, self.size[axis]) + 1)
-
-    def _reach(self, axis: int) -> int:
-        return self.lanes[-1].row if axis == 0 else self.lanes[-1].col
+        end = int(self._taps(axis)[-1, -1]) + 1
+        reach = (self.lanes[-1].row, self.lanes[-1].col)[axis]
+        return signed_bits(min(-self.pads[axis][0], -reach) - 1, max(end, self.size[axis]) + 1)
 
     @property
-    def row_bits(self) -> int:
-        """Width of the counter of window rows."""
-        return index_bits(self.out[0])
-
-    @cached_property
-    def freed_tables(self) -> tuple[tuple[str, int, Cases], ...]:
-        """Words freed when a window moves on: loop, width of its counter, words by its value."""
-        tables = []
-        if self.out[1] > 1:
-            rows = np.flatnonzero(self._inside(0)[:, 0])
-            steps = np.diff(self.base[rows[0]]).tolist() if rows.size else [0]
-            tables.append(("col", index_bits(self.out[1]), Cases.of(steps)))
-        if self.out[0] > 1:
-            tables.append(("row", self.row_bits, Cases.of((self.base[1:, 0] - self.base[:-1, -1]).tolist())))
-        return tuple(tables)
+    def settled(self) -> Loop | None:
+        return self.inner[0] if self.inner else None
 
     @property
-    def rows_outside(self) -> tuple[int, ...]:
-        """Rows of windows that start above or below the image: moving along them frees nothing."""
-        return tuple(int(k) for k in np.flatnonzero(~self._inside(0)[:, 0]))
-
-    @property
-    def frame_freed(self) -> int:
-        """Words freed by the end of the frame."""
-        return self.in_words - int(self.base[-1, -1])
+    def frees(self) -> tuple[Freed, ...]:
+        loops = {loop.name: loop for loop in self.loops}
+        frees = []
+        if "col" in loops:
+            inside = self._inside(0)[:, 0]
+            steps = np.diff(self.base[np.argmax(inside)]).tolist() if inside.any() else [0]
+            outside = tuple(int(k) for k in np.flatnonzero(~inside))  # moving along these rows frees nothing
+            frees.append(Freed.table(loops["col"], steps, (loops["row"], outside) if "row" in loops else None))
+        if "row" in loops:
+            frees.append(Freed.table(loops["row"], (self.base[1:, 0] - self.base[:-1, -1]).tolist()))
+        return (*frees, Freed(None, self.in_words - int(self.base[-1, -1])))
