@@ -9,20 +9,21 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from mnist_mlp.digits import Digits, load_digits
-from mnist_mlp.network import WIDTHS, Classifier, build_network
-from mnist_mlp.training import accuracy, train
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from torch import nn
 
 import headrace
+from headrace.build import Design, build
 from headrace.build.journal import Journal
 from headrace.build.simulate import Simulation
 from headrace.build.summary import layer_table
 from headrace.build.verify import compare, compare_simulation
 from headrace.export import export_qonnx
+from mnist_mlp.digits import Digits, load_digits
+from mnist_mlp.network import WIDTHS, Classifier, build_network
+from mnist_mlp.training import accuracy, train
 
 TARGET_FPS = 500_000
 CLOCK_MHZ = 200.0
@@ -42,7 +43,7 @@ class Outcome:
         compared: integers in the hardware that were compared with the integer graph, all of them equal.
     """
 
-    design: headrace.Design
+    design: Design
     simulation: Simulation
     predictions: dict[str, Labels]
     labels: Labels
@@ -69,12 +70,11 @@ def main(bits: int = 2, images: int = 100, output: Path | None = None, journal: 
         digits = load_digits()
         note(f"{len(digits.labels):,} to train on, {len(digits.test_labels):,} to test")
     final = headrace.finalize(Classifier(trained(bits, digits, folder, journal)))
+    model = folder / "model.onnx"
     with journal.step("export") as note:
-        export_qonnx(final, digits.test_images[:1], folder / "model.onnx", input_names=["image"], output_names=["digit"])
-        note(str(folder / "model.onnx"))
-    design = headrace.build(
-        folder / "model.onnx", folder / "design", journal=journal, target_fps=TARGET_FPS, clock_mhz=CLOCK_MHZ
-    )
+        export_qonnx(final, digits.test_images[:1], model, input_names=["image"], output_names=["digit"])
+        note(str(model))
+    design = build(model, folder / "design", journal=journal, target_fps=TARGET_FPS, clock_mhz=CLOCK_MHZ)
     return _compare(final, design, digits, images, journal)
 
 
@@ -107,7 +107,7 @@ def _training_key(bits: int) -> str:
     return hashlib.sha256(b"\0".join(content)).hexdigest()
 
 
-def _compare(final: nn.Module, design: headrace.Design, digits: Digits, images: int, journal: Journal) -> Outcome:
+def _compare(final: nn.Module, design: Design, digits: Digits, images: int, journal: Journal) -> Outcome:
     feeds = {"image": digits.test_images.numpy()}
     with torch.no_grad():
         predictions = {"PyTorch (finalized)": final(digits.test_images).numpy()}

@@ -32,7 +32,8 @@ class Classifier(nn.Module):
         self.network = network
 
     def forward(self, image: Tensor) -> Tensor:
-        return self.network(image).argmax(1, keepdim=True)
+        scores: Tensor = self.network(image)
+        return scores.argmax(1, keepdim=True)
 
 
 def _input(bits: int) -> nn.Module:

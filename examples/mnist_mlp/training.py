@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Callable
 
 import torch
+from torch import Tensor, nn
+
 from mnist_mlp.digits import Digits, load_digits
 from mnist_mlp.network import build_network
-from torch import Tensor, nn
 
 EPOCHS = 40
 BATCH = 100
@@ -34,11 +35,11 @@ def train(network: nn.Module, digits: Digits, seed: int = 0, report: Callable[[s
     for epoch in range(EPOCHS):
         network.train()
         total = 0.0
-        for chosen in torch.randperm(len(digits.labels), generator=generator).split(BATCH):
+        for chosen in torch.randperm(len(digits.labels), generator=generator).view(-1, BATCH):
             images = _shifted(digits.images[chosen], generator)
             loss = nn.functional.cross_entropy(network(images), digits.labels[chosen])
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
             total += loss.item() * len(chosen)

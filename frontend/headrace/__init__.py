@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from headrace.build.api import build as build
     from headrace.build.api import load as load
     from headrace.build.design import Design as Design
-    from headrace.nn import finalize as finalize
+    from headrace.nn.finalize import finalize as finalize
 
 __version__ = "0.1.0"
 
 __all__ = ["Design", "build", "finalize", "load"]
 
-_HOMES = {"Design": "headrace.build.design", "load": "headrace.build.api", "finalize": "headrace.nn"}
+_HOMES = {"Design": "headrace.build.design", "load": "headrace.build.api", "finalize": "headrace.nn.finalize"}
 
 
 def __getattr__(name: str) -> object:

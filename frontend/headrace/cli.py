@@ -88,7 +88,7 @@ def _globals(
 @app.command()
 def build(
     model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="A QONNX file.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Folder to write; replaced if a build.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Folder to write the design to.")],
     target_fps: TargetFps = None,
     clock_mhz: ClockMhz = 200.0,
     folding: FoldingFile = None,
@@ -145,10 +145,11 @@ def info(
 
 @app.command()
 def demo(
-    bits: Annotated[int, typer.Option("--bits", min=1, max=8, help="Bits of weights and activations; 1 is bipolar.")] = 2,
+    bits: Annotated[int, typer.Option("--bits", min=1, max=8, help="Of weights and activations; 1 is bipolar.")] = 2,
     images: Annotated[int, typer.Option("--images", min=1, max=1000, help="Test images to simulate.")] = 100,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT", help="Folder to write.", show_default="out/mnist_wBaB")
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="Folder to write.", show_default="out/mnist_w2a2"),
     ] = None,
     debug: Debug = False,
     verbose: Verbose = 0,

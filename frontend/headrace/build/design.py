@@ -94,6 +94,11 @@ class Design:
         """Tensors with their integer types, ranges and scales, and everything that blocks hardware."""
         return describe(self.source, self.integer)
 
+    def core_feeds(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Checked feeds of the model, and what the host's head makes of them for the core (and for the tail)."""
+        head = self.parts.head
+        return {**feeds, **plain_arrays(head.run({name: feeds[name] for name in head.inputs}))}
+
     def run(
         self,
         feeds: Mapping[str, Array],

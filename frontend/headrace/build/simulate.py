@@ -44,7 +44,7 @@ def simulate_core(
     """
     import headrace_sim
 
-    head = {**feeds, **plain_arrays(design.parts.head.run({name: feeds[name] for name in design.parts.head.inputs}))}
+    head = design.core_feeds(feeds)
     packed = design.hardware.pack_frames(head)
     with journal.step("simulate") as note, _as_headrace_errors():
         result = headrace_sim.simulate(folder, packed, engine=engine, **options)

@@ -68,14 +68,12 @@ def _model_with_integers(design: Design, feeds: Feeds) -> Iterator[Comparison]:
 
 def _integers_with_layers(design: Design, feeds: Feeds) -> Iterator[Comparison]:
     """The integer graph's tensors against the streams between the layers."""
-    parts, hardware = design.parts, design.hardware
-    head = {**feeds, **plain_arrays(parts.head.run({name: feeds[name] for name in parts.head.inputs}))}
-    nodes = [node for node in parts.core if node in hardware.places and not isinstance(parts.core.op(node), Output)]
-    expected = parts.core.run({name: head[name] for name in parts.core.inputs}, keep=nodes)
-    packed = hardware.pack_frames(head)
-    streams = {port.node: packed[port.name].reshape(-1, *port.layout.frame) for port in hardware.inputs}
+    core, hardware = design.parts.core, design.hardware
+    integers = design.core_feeds(feeds)
+    nodes = [node for node in core if node in hardware.places and not isinstance(core.op(node), Output)]
+    expected = core.run({name: integers[name] for name in core.inputs}, keep=nodes)
     got: dict[str, tuple[Array, ...]] = {}
-    hardware.graph.run(streams, observe=lambda node, arrays: got.update({node: arrays}))
+    hardware.graph.run(hardware_feeds(design, feeds), observe=lambda node, arrays: got.update({node: arrays}))
     for node in nodes:
         place = hardware.places[node]
         values = place.layout.unpack(got[place.value.node][place.value.port])
@@ -88,7 +86,6 @@ def compare_simulation(design: Design, feeds: Feeds, simulation: Simulation) -> 
     Raises:
         VerificationError: at the first stream that differs, with frame, position and both values.
     """
-    streams = _streams(design, feeds)
     expected: dict[str, Array] = {}
 
     def observe(node: str, arrays: tuple[Array, ...]) -> None:
@@ -96,16 +93,14 @@ def compare_simulation(design: Design, feeds: Feeds, simulation: Simulation) -> 
             if (node, port) in design.plan.streams:
                 expected[design.plan.streams[node, port]] = values.reshape(len(values), -1)
 
-    design.hardware.graph.run(streams, observe=observe)
+    design.hardware.graph.run(hardware_feeds(design, feeds), observe=observe)
     traced = simulation.result.streams
-    return [compare("layers = RTL", name, values[: len(traced[name])], traced[name]) for name, values in expected.items()]
+    return [compare("layers = RTL", name, values, traced[name]) for name, values in expected.items()]
 
 
-def _streams(design: Design, feeds: Feeds) -> Feeds:
+def hardware_feeds(design: Design, feeds: Feeds) -> Feeds:
     """The inputs of the hardware graph for feeds of the model."""
-    head = design.parts.head
-    known = {**feeds, **plain_arrays(head.run({name: feeds[name] for name in head.inputs}))}
-    packed = design.hardware.pack_frames(known)
+    packed = design.hardware.pack_frames(design.core_feeds(feeds))
     return {port.node: packed[port.name].reshape(-1, *port.layout.frame) for port in design.hardware.inputs}
 
 
