@@ -43,6 +43,7 @@ class Job:
     waves: Path | None
     optimize: str
     jobs: int
+    engine: str
     simulator: str
     tail_cycles: int = TAIL_CYCLES
     reset_cycles: int = RESET_CYCLES
@@ -95,13 +96,13 @@ def simulate(
     manifest = design if isinstance(design, Manifest) else load(design)
     _check_options(engine, simulator, stall_in, stall_out)
     arrays = check_inputs(manifest, inputs)
-    frames = len(arrays[0])
     if timeout_cycles is None:
         timeout_cycles = max(10_000, 10 * (manifest.interval_cycles + manifest.latency_cycles))
+    build_cache = cache if isinstance(cache, BuildCache) else BuildCache(cache)
     with tempfile.TemporaryDirectory(prefix="headrace-sim-") as name:
         job = Job(
             folder=Path(name),
-            frames=frames,
+            frames=len(arrays[0]),
             seed=seed,
             stalls=_stalls(manifest, seed, stall_in, stall_out),
             timeout_cycles=timeout_cycles,
@@ -109,25 +110,29 @@ def simulate(
             waves=_wave_path(waves, simulator),
             optimize=optimize,
             jobs=jobs or min(4, os.cpu_count() or 1),
+            engine=engine,
             simulator=simulator,
         )
         _fill_run_folder(job.folder, manifest, arrays)
-        build_cache = cache if isinstance(cache, BuildCache) else BuildCache(cache)
-        engine_module = cpp_engine if engine == "cpp" else cocotb_engine
-        start = time.perf_counter()
-        program, cached = engine_module.build(manifest, job, build_cache)
-        built = time.perf_counter()
-        engine_module.run(manifest, job, program)
-        done = time.perf_counter()
-        raw = Raw.read(job.folder, manifest, trace)
-        ended = raw.status["outcome"] == "done"
-        if check or not ended:
-            check_outcome(raw, timeout_cycles, trace)
-        result = make_result(raw, frames, bool(stall_in or stall_out))
+        return _run(manifest, job, build_cache, check)
+
+
+def _run(manifest: Manifest, job: Job, cache: BuildCache, check: bool) -> SimResult:
+    """Build the simulator of `job`, run it in the job's folder and read what it left there."""
+    module = cpp_engine if job.engine == "cpp" else cocotb_engine
+    start = time.perf_counter()
+    program, cached = module.build(manifest, job, cache)
+    built = time.perf_counter()
+    module.run(manifest, job, program)
+    done = time.perf_counter()
+    raw = Raw.read(job.folder, manifest, job.trace)
+    if check or raw.status["outcome"] != "done":
+        check_outcome(raw, job.timeout_cycles, job.trace)
+    stalled = any(stall.threshold for stall in job.stalls.values())
     return dataclasses.replace(
-        result,
-        engine=engine,
-        simulator=simulator,
+        make_result(raw, job.frames, stalled),
+        engine=job.engine,
+        simulator=job.simulator,
         seconds=done - built,
         build_seconds=built - start,
         cached=cached,
