@@ -23,7 +23,6 @@ from headrace.layers.memory import (
     ram_style,
     value_range,
 )
-from headrace.layers.mvau import SumStage, adder_tree
 from headrace.layers.window import Window
 
 
@@ -154,14 +153,9 @@ class VVAU(Layer):
         return "select" if self.stream.range.bipolar or (-1 <= w.lo < 0 and w.hi <= 1) else "multiply"
 
     @property
-    def tree(self) -> tuple[SumStage, ...]:
-        """Registered stages that sum the products of the taps."""
-        return adder_tree(self.simd, self.lane, self.output.bits)
-
-    @property
     def depth(self) -> int:
-        """Registers between the words read and the accumulator."""
-        return 1 + len(self.tree)
+        """Registers between the words read and the accumulator: the products, and a tree of sums of four."""
+        return 1 + ((self.simd - 1).bit_length() + 1) // 2
 
     @property
     def weight_words(self) -> Int:
@@ -173,16 +167,16 @@ class VVAU(Layer):
     def resources(self) -> Resources:
         lanes = self.pe * self.kernels * self.simd
         xb, wb, ob = self.stream.bits, self.weight_range.bits, self.output.bits
-        lut, ff, dsp = 2.0 * self.pe * self.kernels * ob, self.pe * self.kernels * ob + lanes * self.lane.bits, 0.0
+        lut, dsp = 2.0 * self.pe * self.kernels * ob, 0.0
+        ff = float(self.pe * self.kernels * ob + lanes * self.lane.bits)
         if self.style == "select":
             lut += lanes * self.lane.bits
         elif min(xb, wb) > 7:
             dsp = lanes
         else:
             lut += 0.6 * lanes * xb * wb
-        for stage in self.tree:
-            lut += 0.8 * self.pe * self.kernels * (stage.terms - stage.groups) * stage.out_bits
-            ff += self.pe * self.kernels * stage.groups * stage.out_bits
+        lut += 0.8 * self.pe * self.kernels * (self.simd - 1) * ob
+        ff += 0.4 * self.pe * self.kernels * (self.simd - 1) * ob
         words = self.channels // self.pe * self.passes
         total = Resources(lut, ff, dsp) + self.window.resources(self.inputs[0].word_bits)
         return total if words == 1 else total + memory_resources(words, lanes * wb) + Resources(ff=lanes * wb)
@@ -205,7 +199,6 @@ class VVAU(Layer):
             "lane_bits": min(self.lane.bits, self.output.bits),
             "product_bits": max(min(self.lane.bits, self.output.bits), self.stream.bits, self.weight_range.bits),
             "lane_signed": self.lane.signed,
-            "tree": self.tree,
             "depth": self.depth,
             "out_bits": self.outputs[0].word_bits,
             "weight_bits": weight_bits,
@@ -217,5 +210,4 @@ class VVAU(Layer):
             "latency": self.latency,
         }
         memories = {} if constant else {"weights": memory_text(words, self.weight_range)}
-        library = dict.fromkeys(f"{stage.module}.sv.j2" for stage in self.tree)
-        return RtlModule("vvau.sv.j2", context, memories, tuple(library))
+        return RtlModule("vvau.sv.j2", context, memories, ("headrace_adder_tree.sv.j2", "headrace_sum4.sv.j2"))
