@@ -13,7 +13,9 @@ WIDTHS = (784, 64, 64, 64, 10)
 
 
 def build_network(bits: int) -> nn.Sequential:
-    """Quantized input, then per layer a product, a batch norm and an activation; the last one gives logits.
+    """Quantized input, then per layer a product, a batch norm and an activation; the last product gives logits.
+
+    The logits of all digits have one scale, so that hardware can compare them as integers.
 
     Args:
         bits: of weights and activations; 1 is bipolar, values -1 and 1.
@@ -21,7 +23,7 @@ def build_network(bits: int) -> nn.Sequential:
     layers: list[nn.Module] = [_input(bits)]
     for inputs, outputs in pairwise(WIDTHS):
         layers += [_linear(inputs, outputs, bits), nn.BatchNorm1d(outputs), _activation(bits)]
-    return nn.Sequential(*layers[:-1])
+    return nn.Sequential(*layers[:-2])
 
 
 class Classifier(nn.Module):

@@ -208,5 +208,6 @@ def _fail(message: str, status: int) -> NoReturn:
     if _Session.debug:
         traceback.print_exc()
     colour = ("\033[31m", "\033[0m") if sys.stderr.isatty() else ("", "")
-    print(f"headrace: {colour[0]}error:{colour[1]} {' '.join(message.split())}", file=sys.stderr)
+    safe = "".join(c if c.isprintable() or c == "\n" else "?" for c in message)  # names come from model files
+    print(f"headrace: {colour[0]}error:{colour[1]} {safe}", file=sys.stderr)
     sys.exit(status)

@@ -26,9 +26,13 @@ def read_arrays(path: Path) -> dict[str, Array]:
         what = "is a folder" if path.is_dir() else "no such file"
         raise InputError(f"{path}: {what}; expected an .npz file of arrays")
     try:
+        with path.open("rb") as file:
+            start = file.read(6)
+        if start == b"\x93NUMPY":
+            raise InputError(f"{path}: a single unnamed array; expected an .npz file with an array per graph input")
+        if not start.startswith(b"PK"):  # numpy would take anything else for a pickle
+            raise InputError(f"{path}: not a readable .npz file of arrays")
         with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InputError(f"{path}: a single unnamed array; expected an .npz file with an array per graph input")
             return {name: archive[name] for name in archive.files}
     except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError) as error:
         if "pickle" in str(error).lower():
@@ -51,7 +55,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
         with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+                    np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
         os.chmod(draft, 0o666 & ~_umask())
         os.replace(draft, path)
     except OSError as error:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -151,17 +150,10 @@ class Design:
         """
         checked = check_feeds(self.source, feeds, origin)
         journal = journal or Journal()
-        with journal.step("hardware") as note:
-            note(f"{len(self.plan.files)} files")
-        with self._on_disk() as folder:
-            return simulate_core(self, checked, folder, engine, journal, options)
-
-    @contextmanager
-    def _on_disk(self) -> Iterator[Path]:
-        """The folder of generated files: of the build, or a temporary one."""
         if self.folder is not None:
-            yield self.folder
-            return
-        with tempfile.TemporaryDirectory(prefix="headrace-") as name:
-            self.plan.write(Path(name))
-            yield Path(name)
+            return simulate_core(self, checked, self.folder, engine, journal, options)
+        with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
+            with journal.step("generate") as note:
+                self.plan.write(Path(folder))
+                note(f"{len(self.plan.files)} files")
+            return simulate_core(self, checked, Path(folder), engine, journal, options)

@@ -12,6 +12,7 @@ from headrace.build.output import write_files
 from headrace.build.report import Report, drawing, layer_rows
 from headrace.build.verify import Comparison, verify_stages
 from headrace.schedule import folding_json
+from headrace.schedule.streams import layers
 
 
 @dataclass
@@ -26,14 +27,14 @@ class Build:
 
 def analyse(job: Build) -> str:
     """Scaled-integer analysis: the model becomes head, core and tail."""
-    integer = job.design.integer
-    host = len(integer.blockers)
-    return f"{len(integer.core)} integer operators" + (f", {host} parts on the host" if host else "")
+    core = job.design.parts.core
+    operators = len(core) - len(core.inputs) - len(core.outputs)
+    return f"{operators} integer operators, {len(job.design.integer.blockers)} left to the host"
 
 
 def lower(job: Build) -> str:
     """Integer operators become hardware layers."""
-    return f"{len(job.design.unfolded.graph)} nodes"
+    return f"{len(layers(job.design.unfolded.graph))} layers"
 
 
 def fold(job: Build) -> str:

@@ -1,0 +1,202 @@
+"""The command line, run as a user runs it: exit status, files, and one sentence where something is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+
+from models import quantized_mlp
+
+
+def headrace(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from headrace.cli import main; main()", *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "200"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def refused(*arguments: str | Path, status: int = 2) -> str:
+    """The message of a command that must fail: no traceback, whatever else."""
+    done = headrace(*arguments)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, NDArray[np.float32]]:
+    x = np.random.default_rng(0).normal(0, 1, (9, 12)).astype(np.float32)
+    path = tmp_path_factory.mktemp("frames") / "x.npz"
+    np.savez(path, x=x)
+    return path, x
+
+
+def test_modes_agree_on_any_batch(tiny_model: Path, frames: tuple[Path, NDArray[np.float32]], tmp_path: Path) -> None:
+    results = {}
+    for mode in ("float", "integer", "rtl"):
+        path = tmp_path / "new" / f"{mode}.npz"
+        done = headrace("run", tiny_model, "--input", frames[0], "--output", path, "--mode", mode)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == ""
+        with np.load(path, allow_pickle=False) as archive:
+            assert archive.files == ["label"]
+            results[mode] = archive["label"]
+    assert results["float"].dtype == np.int64
+    assert results["float"].shape == (9, 1)
+    assert len(np.unique(results["float"])) > 1
+    assert np.array_equal(results["float"], results["integer"])
+    assert np.array_equal(results["float"], results["rtl"])
+
+
+def test_build_reopen_and_rebuild(tiny_model: Path, frames: tuple[Path, NDArray[np.float32]], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = headrace("build", tiny_model, "-o", out, "--target-fps", "2e6", "--clock-mhz", "100")
+    assert done.returncode == 0, done.stderr
+    assert "fc0" in done.stdout
+    assert "bottleneck" in (out / "report" / "index.html").read_text()
+    report = json.loads((out / "report" / "report.json").read_text())
+    assert report["fps"] >= 2e6
+    assert {c["stages"] for c in report["comparisons"]} == {"model = integer graph", "integer graph = layers"}
+    assert list((out / "rtl").glob("*.sv"))
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+    for folder, name in ((tiny_model, "model"), (out, "build")):
+        run = headrace("run", folder, "--input", frames[0], "--output", tmp_path / f"{name}.npz", "--mode", "rtl")
+        assert run.returncode == 0, run.stderr
+    assert np.array_equal(*(np.load(tmp_path / f"{n}.npz")["label"] for n in ("model", "build")))
+    again = headrace("-q", "build", tiny_model, "-o", out, "--folding", out / "folding.json")
+    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
+    assert (out / "folding.json").is_file()
+
+
+def test_info_shows_types_and_blockers(tiny_model: Path, tmp_path: Path) -> None:
+    done = headrace("info", tiny_model)
+    assert done.returncode == 0
+    assert "Nothing blocks hardware." in done.stdout
+    (line,) = [text for text in done.stdout.splitlines() if text.startswith("act0")]
+    assert "UINT3[0..7]" in line
+    assert "0.75" in line
+    model = quantized_mlp((12, 8, 5), 3, seed=1, argmax=False)
+    model.graph.node.append(onnx.helper.make_node("Softmax", ["fc1_out"], ["p"], "soft"))
+    model.graph.output[0].name = "p"
+    onnx.save(model, str(tmp_path / "soft.onnx"))
+    done = headrace("info", tmp_path / "soft.onnx")
+    assert done.returncode == 0
+    assert "'soft' (Softmax)" in done.stdout
+
+
+def test_doctor_and_version() -> None:
+    done = headrace("doctor")
+    assert done.returncode == 0, done.stdout
+    assert "verilator" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert headrace("--version").stdout.startswith("headrace ")
+
+
+def test_missing_tool_is_named(
+    tiny_model: Path, frames: tuple[Path, NDArray[np.float32]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CXX", "")
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
+    says = refused("run", tiny_model, "--input", frames[0], "--output", tmp_path / "y.npz", "--mode", "rtl")
+    assert "C++ compiler" in says or "Verilator" in says
+    assert not (tmp_path / "y.npz").exists()
+    assert headrace("doctor").returncode == 2
+
+
+class TestRefusals:
+    """Each mistake of a user: exit status 2, one sentence."""
+
+    def test_model_file(self, frames: tuple[Path, NDArray[np.float32]], tmp_path: Path) -> None:
+        (tmp_path / "text.onnx").write_text("not a model")
+        (tmp_path / "empty.onnx").write_bytes(b"")
+        for name in ("missing.onnx", "text.onnx", "empty.onnx", "."):
+            for command in (["info"], ["build", "-o", tmp_path / "out"]):
+                says = refused(*command, tmp_path / name)
+                assert str(tmp_path / name).removesuffix("/.") in says
+        assert not (tmp_path / "out").exists()
+
+    def test_feeds(self, tiny_model: Path, frames: tuple[Path, NDArray[np.float32]], tmp_path: Path) -> None:
+        x = frames[1]
+        nan = x.copy()
+        nan[3, 4] = np.nan
+        wrong = {
+            "did you mean 'x'": {"xx": x},
+            "expected [frames, 12]": {"x": x[:, :11]},
+            "has type int64": {"x": x.astype(np.int64)},
+            "nan at [3, 4]": {"x": nan},
+            "pickled": {"x": np.array([None])},
+        }
+        for says, arrays in wrong.items():
+            path = tmp_path / "bad.npz"
+            np.savez(path, **arrays)  # type: ignore[arg-type]
+            for mode in ("float", "integer", "rtl"):
+                message = refused("run", tiny_model, "--input", path, "--output", tmp_path / "y.npz", "--mode", mode)
+                assert says in message
+                assert str(path) in message
+                assert len(message.splitlines()[-1:]) == 1
+        assert not (tmp_path / "y.npz").exists()
+
+    def test_output(self, tiny_model: Path, frames: tuple[Path, NDArray[np.float32]], tmp_path: Path) -> None:
+        says = refused("run", tiny_model, "--input", frames[0], "--output", tmp_path, "--mode", "integer")
+        assert "is a folder" in says
+        (tmp_path / "precious").write_text("")
+        assert "not an earlier build" in refused("build", tiny_model, "-o", tmp_path)
+        assert [p.name for p in tmp_path.iterdir()] == ["precious"]
+
+    def test_folding_and_settings(self, tiny_model: Path, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        folding = tmp_path / "folding.json"
+        folding.write_text('{"MVAU_0": {"PE": 3, "SIMD": 4}}')
+        says = refused("build", tiny_model, "-o", out, "--folding", folding)
+        assert "PE=3" in says
+        assert "MVAU_0" in says
+        assert "1, 2, 4, 8" in says
+        assert "target_fps" in refused("build", tiny_model, "-o", out, "--target-fps", "-1")
+        assert "clock_mhz" in refused("build", tiny_model, "-o", out, "--clock-mhz", "nan")
+        assert "frames a second" in refused("build", tiny_model, "-o", out, "--target-fps", "1e12")
+        assert not out.exists()
+
+    def test_usage(self, tiny_model: Path) -> None:
+        assert "No such command 'bild'" in refused("bild")
+        assert "--output" in refused("build", tiny_model)
+        assert "'integer'" in refused("run", tiny_model, "--input", "x", "--output", "y", "--mode", "intger")
+
+    def test_debug_shows_the_traceback(self, tmp_path: Path) -> None:
+        for arguments in (("--debug", "info", tmp_path / "no.onnx"), ("info", tmp_path / "no.onnx", "--debug")):
+            done = headrace(*arguments)
+            assert done.returncode == 2
+            assert "Traceback" in done.stderr
+
+
+def test_a_difference_ends_with_status_one(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wrong layer is caught by the build, named, and leaves no design behind."""
+    from headrace import cli
+    from headrace.layers.mvau import MVAU
+
+    true = MVAU.execute
+
+    def wrong(layer: MVAU, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        (y,) = true(layer, *inputs)
+        y = y.copy()
+        y[2, 1] += 1
+        return (y,)
+
+    monkeypatch.setattr(MVAU, "execute", wrong)
+    monkeypatch.setattr(sys, "argv", ["headrace", "build", str(tiny_model), "-o", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 1
+    says = capsys.readouterr().err
+    assert "integer graph = layers: 'fc0' differs in 1 of" in says
+    assert "first in frame 2 at [1]" in says
+    assert list(tmp_path.iterdir()) == []
