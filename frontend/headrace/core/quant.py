@@ -27,6 +27,7 @@ __all__ = [
     "RescalingIntQuant",
     "TensorQuantOutput",
     "TernaryQuant",
+    "TruncIntQuant",
 ]
 
 TensorQuantOutput = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -247,3 +248,45 @@ class TernaryQuant(nn.Module):
         kept = (x.abs() > self.threshold * scale).to(x.dtype)
         y = kept * functional.straight_through(x, torch.sign) * scale
         return self.delay_wrapper(x, y), scale, self.zero_point.value, self.bit_width()
+
+
+class TruncIntQuant(nn.Module):
+    """Keeps the most significant bits of integers: ``clamp(round(integer / 2 ** (bits_in - bits_out)))``.
+
+    Args:
+        float_to_int_impl: rounding.
+        bit_width_impl: bits to keep.
+        narrow_range: drop the lowest (signed) or highest (unsigned) integer.
+        tensor_clamp_impl: clamping.
+        quant_delay_steps: training steps before quantization starts.
+    """
+
+    def __init__(
+        self,
+        float_to_int_impl: nn.Module,
+        bit_width_impl: nn.Module,
+        narrow_range: bool = False,
+        tensor_clamp_impl: nn.Module | None = None,
+        quant_delay_steps: int = 0,
+    ) -> None:
+        super().__init__()
+        self.narrow_range = narrow_range
+        self.msb_clamp_bit_width_impl = bit_width_impl
+        self.float_to_int_impl = float_to_int_impl
+        self.tensor_clamp_impl = tensor_clamp_impl or TensorClamp()
+        self.delay_wrapper = DelayWrapper(quant_delay_steps)
+
+    def forward(
+        self, x: Tensor, scale: Tensor, zero_point: Tensor, input_bit_width: Tensor, signed: bool
+    ) -> TensorQuantOutput:
+        bit_width: Tensor = self.msb_clamp_bit_width_impl()
+        integers = functional.round_ste(x / scale + zero_point)
+        step = 2.0 ** (input_bit_width - bit_width)
+        y = self.tensor_clamp_impl(
+            self.float_to_int_impl(integers / step),
+            min_val=functional.min_int(signed, self.narrow_range, bit_width),
+            max_val=functional.max_int(signed, self.narrow_range, bit_width),
+        )
+        output_scale, output_zero_point = scale * step, zero_point / step
+        y = (y - output_zero_point) * output_scale
+        return self.delay_wrapper(x, y), output_scale, output_zero_point, bit_width

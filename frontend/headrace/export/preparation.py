@@ -22,6 +22,7 @@ from headrace.core.scaling import ParameterFromRuntimeStatsScaling
 from headrace.export.errors import ExportError
 from headrace.nn import exact
 from headrace.nn.finalize import CanonicalArithmetic, Finalized
+from headrace.nn.quant_embedding import QuantEmbedding
 from headrace.nn.quant_layer import QuantLayer, QuantWeightBiasInputOutputLayer
 from headrace.proxy import (
     ActQuantProxyFromInjector,
@@ -201,9 +202,10 @@ def prepare(
     for name, module in prepared.named_modules():
         if isinstance(module, QuantLayer):
             module.return_quant_tensor = False
-        if isinstance(module, QuantWeightBiasInputOutputLayer):
+        if isinstance(module, QuantWeightBiasInputOutputLayer | QuantEmbedding):
             _freeze_parameters(module, recording, integer_parameters)
             module._weight_cache = _NoCache()  # type: ignore[assignment]
+        if isinstance(module, QuantWeightBiasInputOutputLayer):
             plan = _plan(name, module, quantizers, recording) if make_layer else None
             if plan is not None and make_layer is not None:
                 replaced[module] = make_layer(plan)
@@ -261,7 +263,8 @@ def _warn_uncollected(model: nn.Module) -> None:
 def _freeze_parameters(layer: Any, recording: _Recording, integers: bool) -> None:
     """Weight and bias as quantized, so that quantizing them again gives the same integers whatever the rounding."""
     for name in ("weight", "bias"):
-        quantized = recording.quantized.get(getattr(layer, name + "_quant"))
+        proxy = getattr(layer, name + "_quant", None)
+        quantized = recording.quantized.get(proxy) if proxy is not None else None
         if quantized is not None:
             frozen = quantized.value.detach().clone()
             if integers:

@@ -3,20 +3,55 @@
 from headrace.nn.finalize import Finalized, FinalizeReport, OutputDifference, finalize
 from headrace.nn.quant_activation import QuantHardTanh, QuantIdentity, QuantReLU, QuantSigmoid, QuantTanh
 from headrace.nn.quant_conv import QuantConv1d, QuantConv2d, QuantConv3d
+from headrace.nn.quant_conv_transpose import QuantConvTranspose1d, QuantConvTranspose2d, QuantConvTranspose3d
+from headrace.nn.quant_eltwise import QuantCat, QuantEltwiseAdd
+from headrace.nn.quant_embedding import QuantEmbedding
 from headrace.nn.quant_linear import QuantLinear
+from headrace.nn.quant_pool import (
+    QuantMaxPool1d,
+    QuantMaxPool2d,
+    QuantUpsample,
+    QuantUpsamplingBilinear2d,
+    QuantUpsamplingNearest2d,
+    TruncAdaptiveAvgPool2d,
+    TruncAvgPool2d,
+)
+from headrace.nn.quant_scale_bias import (
+    BatchNorm1dToQuantScaleBias,
+    BatchNorm2dToQuantScaleBias,
+    QuantScaleBias,
+    ScaleBias,
+)
 
 __all__ = [
+    "BatchNorm1dToQuantScaleBias",
+    "BatchNorm2dToQuantScaleBias",
     "FinalizeReport",
     "Finalized",
     "OutputDifference",
+    "QuantCat",
     "QuantConv1d",
     "QuantConv2d",
     "QuantConv3d",
+    "QuantConvTranspose1d",
+    "QuantConvTranspose2d",
+    "QuantConvTranspose3d",
+    "QuantEltwiseAdd",
+    "QuantEmbedding",
     "QuantHardTanh",
     "QuantIdentity",
     "QuantLinear",
+    "QuantMaxPool1d",
+    "QuantMaxPool2d",
     "QuantReLU",
+    "QuantScaleBias",
     "QuantSigmoid",
     "QuantTanh",
+    "QuantUpsample",
+    "QuantUpsamplingBilinear2d",
+    "QuantUpsamplingNearest2d",
+    "ScaleBias",
+    "TruncAdaptiveAvgPool2d",
+    "TruncAvgPool2d",
     "finalize",
 ]

@@ -118,7 +118,7 @@ def accumulate(x: Tensor, weight: WeightIntegers, bound: float, geometry: Geomet
     return geometry.integer(x.to(torch.int64), weight.integers.to(torch.int64))
 
 
-def apply(layer: Any, input: Any, weight: Any, bias: Tensor | None) -> Tensor | None:
+def apply(layer: Any, input: Any, weight: Any, bias: Tensor | None, geometry: Geometry) -> Tensor | None:
     """The exact output of *layer*, or ``None`` where it is not integer arithmetic.
 
     That is: the input or the weight is not quantized, or the input has a scale a channel that the sum runs over.
@@ -126,7 +126,6 @@ def apply(layer: Any, input: Any, weight: Any, bias: Tensor | None) -> Tensor | 
     x = quantized(input)
     if x is None or not isinstance(weight, IntQuantTensor) or x.value.dtype != torch.float32:
         return None
-    geometry: Geometry = layer.geometry
     cached = layer._weight_cache.integers(layer, weight)
     input_scale = geometry.input_scale_per_output(x.scale.detach(), x.value)
     if cached is None or input_scale is None:

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 _CONVOLUTION = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
 class Geometry:
@@ -79,7 +80,7 @@ class ConvGeometry(Geometry):
 
     def _pad(self, x: Tensor) -> Tensor:
         amounts = [amount for pair in reversed(self.padding) for amount in pair]
-        return F.pad(x, amounts, mode=self.padding_mode) if any(amounts) else x
+        return F.pad(x, amounts, mode=self.padding_mode) if any(amounts) else x  # negative amounts cut off
 
     def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         symmetric = self.padding_mode == "constant" and all(a == b for a, b in self.padding)
@@ -123,3 +124,85 @@ class ConvGeometry(Geometry):
             scale.numel() == channels and scale.shape[x.dim() - self.ndim - 1 - (x.dim() - scale.dim())] == channels
         )
         return scale.reshape(-1) if per_channel and self.groups == channels else None
+
+
+@dataclass(frozen=True)
+class ConvTransposeGeometry(Geometry):
+    """Transposed convolution over the last *ndim* dimensions; weight ``(in, out / groups, kernel)``.
+
+    Args:
+        ndim: 1, 2 or 3.
+        stride, padding, output_padding, dilation: one number a dimension.
+        groups: number of groups.
+    """
+
+    ndim: int
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    output_padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        out: Tensor = _TRANSPOSED[self.ndim](
+            x, weight, bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation
+        )
+        return out
+
+    def integer(self, x: Tensor, weight: Tensor) -> Tensor:
+        if x.dtype != torch.int64 and x.device.type == "cpu":
+            # oneDNN (float32) and torch's own kernel (float64) multiply and add only.
+            with torch.backends.nnpack.flags(enabled=False):
+                return self(x, weight, None)
+        return self._by_patches(x, weight)
+
+    def _by_patches(self, x: Tensor, weight: Tensor) -> Tensor:
+        """The convolution of *x* with zeros put between its elements and the kernel turned around."""
+        batched = x.dim() == self.ndim + 2
+        x = x if batched else x.unsqueeze(0)
+        spread_size = [(n - 1) * s + 1 for n, s in zip(x.shape[2:], self.stride, strict=True)]
+        spread = x.new_zeros(*x.shape[:2], *spread_size)
+        spread[(slice(None), slice(None), *[slice(None, None, s) for s in self.stride])] = x
+        per_group = weight.shape[0] // self.groups
+        kernel = weight.reshape(self.groups, per_group, weight.shape[1], *weight.shape[2:]).transpose(1, 2)
+        kernel = kernel.reshape(-1, per_group, *weight.shape[2:]).flip([2 + i for i in range(self.ndim)])
+        reach = [d * (k - 1) for d, k in zip(self.dilation, weight.shape[2:], strict=True)]
+        before = [r - p for r, p in zip(reach, self.padding, strict=True)]
+        pairs = tuple((b, b + extra) for b, extra in zip(before, self.output_padding, strict=True))
+        convolution = ConvGeometry(self.ndim, (1,) * self.ndim, pairs, self.dilation, self.groups)
+        out = convolution._by_patches(spread, kernel)
+        return out if batched else out.squeeze(0)
+
+    def output_channels(self, weight: Tensor) -> int:
+        return weight.shape[1] * self.groups
+
+    def terms(self, weight: Tensor) -> int:
+        taps = math.prod(math.ceil(k / s) for k, s in zip(weight.shape[2:], self.stride, strict=True))
+        return weight.shape[0] // self.groups * taps
+
+    def sums_per_output(self, weight: Tensor) -> Tensor:
+        grouped = weight.reshape(self.groups, weight.shape[0] // self.groups, weight.shape[1], -1)
+        return grouped.sum((1, 3)).reshape(-1)
+
+    def channel_shape(self, y: Tensor) -> tuple[int, ...]:
+        return (*[1] * (y.dim() - self.ndim - 1), -1, *[1] * self.ndim)
+
+
+@dataclass(frozen=True)
+class ScaleGeometry(Geometry):
+    """One product a channel: ``x * weight``, in the shape that *runtime_shape* gives the weight."""
+
+    runtime_shape: tuple[int, ...]
+
+    def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        out = x * weight.view(self.runtime_shape)
+        return out if bias is None else out + bias.view(self.runtime_shape)
+
+    def integer(self, x: Tensor, weight: Tensor) -> Tensor:
+        return x * weight.view(self.runtime_shape)
+
+    def terms(self, weight: Tensor) -> int:
+        return 1
+
+    def channel_shape(self, y: Tensor) -> tuple[int, ...]:
+        return self.runtime_shape

@@ -177,6 +177,10 @@ class QuantWeightBiasInputOutputLayer(QuantLayer):
             proxy.train(training)
 
     def forward(self, input: Any) -> Any:
+        return self._run(input, self.geometry)
+
+    def _run(self, input: Any, geometry: Geometry) -> Any:
+        """Quantize, compute, quantize."""
         quant_input = self.input_quant(input)
         quant_weight = self._weight_cache.weight(self)
         both = isinstance(quant_input, IntQuantTensor) and isinstance(quant_weight, IntQuantTensor)
@@ -186,20 +190,20 @@ class QuantWeightBiasInputOutputLayer(QuantLayer):
                 "output_quant, or quantize both input (input_quant or a quant tensor) and weight"
             )
         quant_bias = None if self.bias is None else self.bias_quant(self.bias, quant_input, quant_weight)
-        output = self._linear(quant_input, quant_weight, quant_bias)
+        output = self._linear(quant_input, quant_weight, quant_bias, geometry)
         return self._pack(self.output_quant(output), self.return_quant_tensor)
 
-    def _linear(self, input: Any, weight: Any, bias: Any) -> Any:
+    def _linear(self, input: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
         """The linear operation: exact on integers in evaluation, fake-quantized in training."""
         bias_value: Tensor | None = unpack_quant_tensor(bias)
         value = None
         if not self.training:
-            value = exact.apply(self, input, weight, bias_value)
+            value = exact.apply(self, input, weight, bias_value, geometry)
             self.last_was_exact = value is not None
         if value is None:
-            value = self.geometry(unpack_quant_tensor(input), unpack_quant_tensor(weight), bias_value)
+            value = geometry(unpack_quant_tensor(input), unpack_quant_tensor(weight), bias_value)
         if isinstance(input, IntQuantTensor) and isinstance(weight, IntQuantTensor):
-            return exact.output_quant_tensor(self.geometry, value, input, weight, bias)
+            return exact.output_quant_tensor(geometry, value, input, weight, bias)
         return value
 
 

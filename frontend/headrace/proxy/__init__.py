@@ -6,6 +6,7 @@ from headrace.proxy.runtime_quant import (
     ActQuantProxyFromInjector,
     DynamicActQuantProxyFromInjector,
     FusedActivationQuantProxy,
+    TruncQuantProxyFromInjector,
 )
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "DynamicActQuantProxyFromInjector",
     "FusedActivationQuantProxy",
     "QuantProxyFromInjector",
+    "TruncQuantProxyFromInjector",
     "WeightQuantProxyFromInjector",
 ]

@@ -112,3 +112,13 @@ class DynamicActQuantProxyFromInjector(ActQuantProxyFromInjector):
         raise QuantLayerError(
             "the zero point of a dynamic quantizer depends on its input; read it off the quant tensor"
         )
+
+
+class TruncQuantProxyFromInjector(QuantProxyFromInjector):
+    """Requantizes a quant tensor to fewer bits, keeping its sign; a plain tensor passes."""
+
+    def forward(self, x: Any) -> Any:
+        if not self.is_quant_enabled or not isinstance(x, IntQuantTensor):
+            return x
+        value, scale, zero_point, bit_width = self.tensor_quant(x.value, x.scale, x.zero_point, x.bit_width, x.signed)
+        return IntQuantTensor(value, scale, zero_point, bit_width, x.signed, self.training)

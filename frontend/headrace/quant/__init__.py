@@ -19,6 +19,7 @@ from headrace.quant.fixed_point import (
 from headrace.quant.none import (
     NoneActQuant,
     NoneBiasQuant,
+    NoneTruncQuant,
     NoneWeightQuant,
 )
 from headrace.quant.scaled_int import (
@@ -34,6 +35,8 @@ from headrace.quant.scaled_int import (
     Int24Bias,
     Int32Bias,
     IntBias,
+    RoundTo8bit,
+    TruncTo8bit,
     Uint8ActPerTensorFloat,
     Uint8ActPerTensorFloatBatchQuant1d,
     Uint8ActPerTensorFloatBatchQuant2d,
@@ -70,7 +73,9 @@ __all__ = [
     "IntBias",
     "NoneActQuant",
     "NoneBiasQuant",
+    "NoneTruncQuant",
     "NoneWeightQuant",
+    "RoundTo8bit",
     "ShiftedUint8ActPerTensorFixedPoint",
     "ShiftedUint8ActPerTensorFloat",
     "ShiftedUint8DynamicActPerTensorFloat",
@@ -80,6 +85,7 @@ __all__ = [
     "SignedBinaryWeightPerTensorConst",
     "SignedTernaryActPerTensorConst",
     "SignedTernaryWeightPerTensorConst",
+    "TruncTo8bit",
     "Uint8ActPerTensorFixedPoint",
     "Uint8ActPerTensorFixedPointMaxInit",
     "Uint8ActPerTensorFloat",

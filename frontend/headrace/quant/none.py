@@ -1,9 +1,9 @@
 """Quantizers that do not quantize."""
 
 from headrace.inject.enum import QuantType
-from headrace.quant.solver import ActQuantSolver, BiasQuantSolver, WeightQuantSolver
+from headrace.quant.solver import ActQuantSolver, BiasQuantSolver, TruncQuantSolver, WeightQuantSolver
 
-__all__ = ["NoneActQuant", "NoneBiasQuant", "NoneWeightQuant"]
+__all__ = ["NoneActQuant", "NoneBiasQuant", "NoneTruncQuant", "NoneWeightQuant"]
 
 
 class NoneWeightQuant(WeightQuantSolver):
@@ -25,3 +25,9 @@ class NoneBiasQuant(BiasQuantSolver):
 
     quant_type = QuantType.FP
     requires_input_scale = False
+
+
+class NoneTruncQuant(TruncQuantSolver):
+    """``trunc_quant=None``."""
+
+    quant_type = QuantType.FP

@@ -1,6 +1,7 @@
 """Integer quantizers with a float scale."""
 
 from headrace.core.function_wrapper import TensorClamp
+from headrace.inject.enum import BitWidthImplType, FloatToIntImplType, QuantType
 from headrace.quant.base import (
     BatchQuantStatsScaling1d,
     BatchQuantStatsScaling2d,
@@ -13,7 +14,7 @@ from headrace.quant.base import (
     PerTensorFloatScaling8bit,
     UintQuant,
 )
-from headrace.quant.solver import ActQuantSolver, BiasQuantSolver, WeightQuantSolver
+from headrace.quant.solver import ActQuantSolver, BiasQuantSolver, TruncQuantSolver, WeightQuantSolver
 
 __all__ = [
     "Int8ActPerTensorFloat",
@@ -28,6 +29,8 @@ __all__ = [
     "Int24Bias",
     "Int32Bias",
     "IntBias",
+    "RoundTo8bit",
+    "TruncTo8bit",
     "Uint8ActPerTensorFloat",
     "Uint8ActPerTensorFloatBatchQuant1d",
     "Uint8ActPerTensorFloatBatchQuant2d",
@@ -116,3 +119,18 @@ class Int8BiasPerTensorFloatInternalScaling(IntQuant, MaxStatsScaling, PerTensor
     """8-bit bias with a scale of its own."""
 
     requires_input_scale = False
+
+
+class TruncTo8bit(TruncQuantSolver):
+    """The 8 most significant bits, the others cut off."""
+
+    bit_width = 8
+    quant_type = QuantType.INT
+    bit_width_impl_type = BitWidthImplType.CONST
+    float_to_int_impl_type = FloatToIntImplType.FLOOR
+
+
+class RoundTo8bit(TruncTo8bit):
+    """The 8 most significant bits, rounded to nearest."""
+
+    float_to_int_impl_type = FloatToIntImplType.ROUND

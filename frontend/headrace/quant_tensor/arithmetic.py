@@ -49,19 +49,27 @@ def add(a: IntQuantTensor, other: Any) -> Any:
     """
     if not isinstance(other, IntQuantTensor):
         return a.set(value=a.value + other, zero_point=a.zero_point - other / a.scale)
-    training = a.training or other.training
-    if not training:
-        check_same("Scaling factors", a.scale, other.scale)
     (low_a, high_a), (low_b, high_b) = _range(a), _range(other)
-    signed = a.signed or other.signed
-    return IntQuantTensor(
-        a.value + other.value,
-        (a.scale + other.scale) / 2,
-        a.zero_point + other.zero_point,
-        bits_for(low_a + low_b, high_a + high_b, signed),
-        signed,
-        training,
-    )
+    return _combined(a, other, a.value + other.value, a.zero_point + other.zero_point, low_a + low_b, high_a + high_b)
+
+
+def subtract(a: IntQuantTensor, other: Any) -> Any:
+    """``a - other``; see :func:`add`."""
+    if not isinstance(other, IntQuantTensor):
+        return add(a, -other)
+    (low_a, high_a), (low_b, high_b) = _range(a), _range(other)
+    return _combined(a, other, a.value - other.value, a.zero_point - other.zero_point, low_a - high_b, high_a - low_b)
+
+
+def _combined(
+    a: IntQuantTensor, b: IntQuantTensor, value: Tensor, zero_point: Tensor, low: Tensor, high: Tensor
+) -> IntQuantTensor:
+    """A sum or difference on the common grid, with the bits that hold *low* to *high*."""
+    training = a.training or b.training
+    if not training:
+        check_same("Scaling factors", a.scale, b.scale)
+    signed = bool(a.signed or b.signed or float(low.detach()) < 0)
+    return IntQuantTensor(value, (a.scale + b.scale) / 2, zero_point, bits_for(low, high, signed), signed, training)
 
 
 def _check_no_zero_point(a: IntQuantTensor, b: IntQuantTensor, operation: str) -> None:
@@ -130,9 +138,7 @@ def matmul(a: IntQuantTensor, other: Any) -> Any:
 
 
 def negate(a: IntQuantTensor) -> IntQuantTensor:
-    """``-a``; one bit more where the range needs it (unsigned)."""
-    if a.signed:
-        return a.set(value=-a.value, zero_point=-a.zero_point)
+    """``-a``, signed, one bit more: the lowest integer has no counterpart."""
     return a.set(value=-a.value, zero_point=-a.zero_point, bit_width=a.bit_width + 1, signed=True)
 
 

@@ -249,7 +249,7 @@ class IntQuantTensor:
     __radd__ = add = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return _arithmetic.add(self, -other)
+        return _arithmetic.subtract(self, other)
 
     def __rsub__(self, other: Any) -> Any:
         return _arithmetic.add(_arithmetic.negate(self), other)
