@@ -212,6 +212,7 @@ class Graph:
 
         Raises:
             InputError: when an input is missing, or no node has a name in *keep*.
+            ModelError: when an operator cannot be executed on these values; names the node.
         """
         missing = [name for name in self._inputs if name not in feeds]
         if missing:
@@ -230,7 +231,7 @@ class Graph:
             if node in fed:
                 values[node] = (fed[node],)
             else:
-                values[node] = self.op(node).execute(*(values[v.node][v.port] for v in sources))
+                values[node] = self._execute(node, [values[v.node][v.port] for v in sources])
             if observe is not None:
                 observe(node, values[node])
             if node in wanted:
@@ -242,3 +243,12 @@ class Graph:
                     values.pop(done, None)
         outputs = {name: results[node] for name, node in self._outputs.items()}
         return {**{node: results[node] for node in kept}, **outputs}
+
+    def _execute(self, node: str, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        op = self.op(node)
+        try:
+            return op.execute(*inputs)
+        except ModelError as error:
+            if error.node is not None:
+                raise
+            raise type(error)(error.message, node=f"'{node}' ({type(op).__name__})", file=self.file) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,14 @@ class Op:
 
 
 def _show(value: object, name: str) -> str:
+    return f"{name}={_brief(value)}"
+
+
+def _brief(value: object) -> str:
+    """Arrays by type and shape, whatever they are inside of."""
     if isinstance(value, np.ndarray):
-        return f"{name}=<{value.dtype}{list(value.shape)}>"
-    return f"{name}={value}"
+        return f"<{value.dtype}{list(value.shape)}>"
+    if is_dataclass(value) and not isinstance(value, type) and type(value).__str__ is object.__str__:
+        parts = (getattr(value, f.name) for f in fields(value))
+        return f"{type(value).__name__}({', '.join(_brief(part) for part in parts)})"
+    return str(value)

@@ -218,7 +218,7 @@ def _bisected(f: ChannelFunction, low: int, high: int) -> Tabulated:
     if steps * int(np.prod(f.shape)) > ENUMERABLE:
         raise NotExact(f"it would need {steps} thresholds a channel; quantize to fewer levels")
     found = _cross(f, lo, hi, first, direction, steps, unit)
-    thresholds = np.where(found > hi, high + 1, found).reshape(steps, -1).T
+    thresholds = np.where(found > hi, high + 1, found).reshape(steps, first.size).T
     out_lo, out_hi = np.minimum(first, last), np.maximum(first, last)
     op = Activation(
         np.ascontiguousarray(thresholds),

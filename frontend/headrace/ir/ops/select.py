@@ -40,10 +40,10 @@ class TopK(SourceOp):
             if direction is None:
                 raise NotExact("it compares values of a function that is not monotone")
             falls ^= bool(np.all(direction < 0))
-        q = np.arange(int(x.lo.min()), int(x.hi.max()) + 1)
-        if q.size > 2**22:
+        low, high = int(x.lo.min()), int(x.hi.max())
+        if high - low >= 2**22:
             raise NotExact("the range of the values it compares is too large to prove that float32 keeps their order")
-        real = q.astype(np.float32)
+        real = np.arange(low, high + 1).astype(np.float32)
         for step in x.steps:
             real = step.apply(real)
         jumps = np.diff(real.ravel())
