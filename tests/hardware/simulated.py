@@ -39,7 +39,7 @@ def check_rtl(
 ) -> HardwareDesign:
     """Generate *core*, simulate it, and compare all its streams and outputs with the graphs.
 
-    Without stalls, a design must also keep its rate: the measured interval is at most 2 % over the slowest layer's cycles.
+    Without stalls, a design must also keep its rate: the interval is at most 2 % over the slowest layer's cycles.
     """
     design = schedule(to_hardware(core), settings)
     plan = generate(design, name)

@@ -236,6 +236,14 @@ def test_slices_with_steps() -> None:
     check(core.graph)
 
 
+def test_channels_cut_after_rows_were_joined() -> None:
+    core = Core()
+    x = core.activation(core.input((4, 3, 5), INT4))
+    x = core.graph.add(Concat(2), (x, x))
+    core.output(core.graph.add(Slice(0, 1, 4), (x,)))
+    check(core.graph)
+
+
 def test_concat_of_vectors() -> None:
     core = Core()
     x, y = core.input((4,)), core.input((6,), INT4, "x2")

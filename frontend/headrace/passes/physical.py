@@ -24,6 +24,7 @@ from headrace.ir.integer import (
     IntMaxPool,
     IntSumPool,
     IntTopK,
+    IntUpsample,
     Lookup,
     Reshape,
     Slice,
@@ -192,6 +193,7 @@ def _conv(op: IntConv, layouts: Sequence[Layout], shape: Shape) -> Placed:
 
 @place.register(IntMaxPool)
 @place.register(IntSumPool)
+@place.register(IntUpsample)
 def _pool(op: Op, layouts: Sequence[Layout], shape: Shape) -> Placed:
     frame, channels = _image(layouts[0])
     return Placed(op, (frame,), Layout.channels_last(shape, channels))
@@ -272,8 +274,15 @@ def _add(op: IntAdd, layouts: Sequence[Layout], shape: Shape) -> Placed:
 
 def _splits(x: Layout) -> list[tuple[Shape, int]]:
     """Ways to see the frame as rows: ``(row axes, elements a row)``, shortest rows first."""
-    frame = _flat_rank(x.frame)
-    return [(frame[:p], math.prod(frame[p:])) for p in range(len(frame) - 1, -1, -1)]
+    frames = [_flat_rank(x.frame)]
+    if x.axes is not None:
+        frames.append(tuple(x.shape[a] for a in x.axes))
+    found = {}
+    for frame in frames:
+        for p in range(len(frame)):
+            rows = frame[:p] if p < MAX_RANK else (math.prod(frame[:p]),)
+            found.setdefault(math.prod(frame[p:]), rows)
+    return [(found[length], length) for length in sorted(found)]
 
 
 def _common_rows(layouts: Sequence[Layout], axis: int, shape: Shape) -> Shape | None:
@@ -341,6 +350,7 @@ def wanted_axes(op: Op, rank: int) -> tuple[int, ...] | None:
 @wanted_axes.register(IntConv)
 @wanted_axes.register(IntMaxPool)
 @wanted_axes.register(IntSumPool)
+@wanted_axes.register(IntUpsample)
 def _wants_image(op: Op, rank: int) -> tuple[int, ...] | None:
     return (*range(1, rank), 0)
 

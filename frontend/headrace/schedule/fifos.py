@@ -7,7 +7,7 @@ from headrace.layers.base import Layer
 from headrace.layers.fifo import FIFO
 from headrace.schedule.inserting import insert_layers
 from headrace.schedule.streams import Link, boundary_stream, links, target_stream
-from headrace.schedule.tokens import steady_schedule
+from headrace.schedule.tokens import programmes, steady_schedule
 
 SHALLOWEST = 2
 """Words of a FIFO that only cuts the combinational paths between two layers."""
@@ -25,8 +25,9 @@ def fifo_depths(graph: Graph) -> dict[Link, int]:
     edges = links(graph)
     best: dict[Link, int] = {}
     fewest: int | None = None
+    known = programmes(graph)
     for even in (True, False):
-        plan = steady_schedule(graph, even)
+        plan = steady_schedule(graph, even, known)
         depths = {link: _depth(plan.occupancy(link)) for link in edges}
         bits = sum(depth * boundary_stream(graph, link).word_bits for link, depth in depths.items())
         if fewest is None or bits < fewest:

@@ -122,36 +122,45 @@ class Schedule:
             return 0
         pushed, popped = self.pushed[link], self.popped[link]
         before = pushed - 1  # a word that leaves in the same cycle still takes its place
-        frames = (before - popped[0]) // self.interval
-        gone = frames * len(popped) + np.searchsorted(popped, before - frames * self.interval, side="right")
+        frames = int(before[0] - popped[0]) // self.interval
+        twice = np.concatenate([popped + frames * self.interval, popped + (frames + 1) * self.interval])
+        gone = frames * len(popped) + np.searchsorted(twice, before, side="right")
         waiting = int((np.arange(1, len(pushed) + 1) - gone).max())
         return max(waiting + self._taken_within(popped, self.delay[link] - 1) - self.ahead[link], 0)
 
     def _taken_within(self, popped: Times, cycles: int) -> int:
         """Most words that are read in any *cycles* cycles."""
         frames, rest = divmod(cycles, self.interval)
+        words = len(popped)
         twice = np.concatenate([popped, popped + self.interval])
-        ends = np.searchsorted(twice, popped + rest, side="left")
-        return frames * len(popped) + int((ends - np.arange(len(popped))).max())
+        count = 0
+        while count < min(rest, words) and (twice[count : count + words] - popped < rest).any():
+            count += 1
+        return frames * words + count
 
 
-def steady_schedule(graph: Graph, even: bool) -> Schedule:
+def programmes(graph: Graph) -> dict[str, TokenTimes]:
+    """The programme of every layer of *graph*, in topological order."""
+    return {node: token_times(layer) for node, layer in layers(graph).items()}
+
+
+def steady_schedule(graph: Graph, even: bool, known: Mapping[str, TokenTimes] | None = None) -> Schedule:
     """The schedule of *graph* in steady state.
 
     Args:
         graph: layers in their final folding, without FIFOs.
+        known: the :func:`programmes` of *graph*, when they are needed more than once.
         even: whether layers that are faster than the slowest spread their work over the interval, or do it as soon as
             they can and rest. Both are admissible; which of them needs less memory depends on the graph.
     """
-    found = layers(graph)
-    interval = max((layer.cycles for layer in found.values()), default=1)
+    found = programmes(graph) if known is None else known
+    interval = max((times.cycles for times in found.values()), default=1)
     pushed: dict[Link, Times] = {}
     popped: dict[Link, Times] = {}
     ahead: dict[Link, int] = {}
     delay: dict[Link, int] = {}
     incoming, outgoing = _by_node(links(graph))
-    for node, layer in found.items():
-        times = token_times(layer)
+    for node, times in found.items():
         pace = _spread(times.cycles, interval) if even else _as_it_is
         cycles = interval if even else times.cycles
         arrivals = _arrivals(incoming[node], pushed, times, pace)
@@ -172,8 +181,7 @@ def first_frame_latency(graph: Graph) -> int:
     pushed: dict[Link, Times] = {}
     incoming, outgoing = _by_node(links(graph))
     end = 0
-    for node, layer in layers(graph).items():
-        times = token_times(layer)
+    for node, times in programmes(graph).items():
         supply = {
             link: pushed[link] if link in pushed else np.arange(len(times.reads[link.target.port]), dtype=np.int64)
             for link in incoming[node]
@@ -218,6 +226,8 @@ def _arrivals(
             local.append(at)
             lag.append(pushed[link] + LINK_LATENCY - at)
     where, lags = np.concatenate(local), np.concatenate(lag)
+    if len(local) <= 2:
+        return where, lags
     order = np.argsort(where, kind="stable")
     return where[order], lags[order]
 
@@ -234,6 +244,8 @@ def _offsets(arrivals: tuple[Times, Times], slack: int | None) -> Callable[[Time
         running = np.maximum(running, running[-1] - slack)
 
     def offset(local: Times) -> Times:
+        if running[0] == running[-1]:
+            return running[:1]
         return running[np.searchsorted(where, local, side="right") - 1]
 
     return offset
