@@ -21,6 +21,7 @@ from headrace.schedule import (
     insert_width_converters,
     performance,
     read_folding,
+    schedule,
     solve_folding,
     target_cycles,
     write_folding,
@@ -28,6 +29,7 @@ from headrace.schedule import (
 from headrace.schedule.streams import layers
 
 from .cores import Core, mlp, random_frames
+from .simulated import Settings
 
 
 def unfolded(*sizes: int) -> Graph:
@@ -103,10 +105,8 @@ def test_target_cycles() -> None:
 
 
 def test_an_impossible_target_names_the_slowest_layer() -> None:
-    core = Core()
-    core.output(core.matmul(core.input((9, 4)), 3, "tokens"))
     with pytest.raises(FoldingError, match=r"layer 'tokens' \(MVAU\): 8 cycles .* it takes 9 even fully unfolded"):
-        solve_folding(to_hardware(core.graph).graph, 8)
+        solve_folding(to_hardware(_tokens()).graph, 8)
 
 
 def test_the_default_is_moderate() -> None:
@@ -203,6 +203,30 @@ def test_files_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> N
         read_folding(path)
     with pytest.raises(FoldingError, match="cannot read"):
         read_folding(tmp_path / "none.json")
+
+
+def test_settings_without_effect_are_noted_in_the_design() -> None:
+    design = to_hardware(mlp())
+    scheduled = schedule(design, Settings(folding={"MVAU_0": {"PE": 2, "ram_style": "block"}}))
+    assert scheduled.graph.op("fc0").folding["PE"] == 2
+    assert len(scheduled.notes) == 1
+    assert "ram_style has no effect" in scheduled.notes[0]
+
+
+def test_a_rate_and_a_file_together() -> None:
+    design = to_hardware(mlp())
+    scheduled = schedule(design, Settings(target_fps=200e6 / 24, folding={"fc2": {"PE": 4, "SIMD": 6}}))
+    folded = foldings(scheduled.graph)
+    assert folded["fc2"] == {"PE": 4, "SIMD": 6}
+    assert all(layer.cycles <= 24 for layer in layers(scheduled.graph).values())
+    with pytest.raises(FoldingError, match=r"2e\+08 frames a second at 200 MHz are 1 cycles a frame: layer"):
+        schedule(to_hardware(_tokens()), Settings(target_fps=200e6))
+
+
+def _tokens() -> Graph:
+    core = Core()
+    core.output(core.matmul(core.input((9, 4)), 3, "tokens"))
+    return core.graph
 
 
 # -- width converters and FIFOs -------------------------------------------------------------------------------------

@@ -46,12 +46,14 @@ class HardwareDesign:
         inputs: ports in the order of the integer graph; an input that no output needs has none.
         outputs: ports in the order of the integer graph.
         places: by node of the integer graph, where its first output is; for comparing stage by stage.
+        notes: what the user asked for without effect, one sentence each.
     """
 
     graph: Graph
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     places: Mapping[str, Place]
+    notes: tuple[str, ...] = ()
 
     def with_graph(self, graph: Graph) -> HardwareDesign:
         """The same ports and places on a refolded or otherwise transformed graph, which keeps the node names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from headrace.errors import FoldingError
@@ -31,15 +32,16 @@ def schedule(design: HardwareDesign, settings: FoldingSettings) -> HardwareDesig
     """*design* folded, with width converters and FIFOs.
 
     Layers are folded for the target rate, or for :func:`~headrace.schedule.solver.default_target` without one; what
-    the folding dictionary says comes on top.
+    the folding dictionary says comes on top; settings in it that change nothing are noted in the result.
 
     Raises:
         FoldingError: when the rate cannot be reached, or the dictionary does not fit.
     """
-    folded = _solved(design.graph, settings)
+    folded, notes = _solved(design.graph, settings), design.notes
     if settings.folding is not None:
-        folded = apply_folding(folded, settings.folding).graph
-    return design.with_graph(insert_fifos(insert_width_converters(folded)))
+        applied = apply_folding(folded, settings.folding)
+        folded, notes = applied.graph, (*notes, *applied.notes)
+    return replace(design, graph=insert_fifos(insert_width_converters(folded)), notes=notes)
 
 
 def _solved(graph: Graph, settings: FoldingSettings) -> Graph:
