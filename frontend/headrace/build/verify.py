@@ -55,15 +55,17 @@ def _model_with_integers(design: Design, feeds: Feeds) -> Iterator[Comparison]:
     """The model's real tensors against the integers that stand for them, read as real numbers."""
     stages = "model = integer graph"
     annotations = {value.node: x for value, x in design.integer.annotations.items() if value.port == 0}
-    got = plain_arrays(design.integer.graph.run(feeds, keep={x.value.node for x in annotations.values()}))
-    expected = plain_arrays(design.source.run(feeds, keep=annotations))
+    source, graph = design.source, design.integer.graph
+    ends = [(source.output_node(name), graph.output_node(name)) for name in source.outputs]
+    got = plain_arrays(graph.values(feeds, [*(x.value.node for x in annotations.values()), *(b for _, b in ends)]))
+    expected = plain_arrays(source.values(feeds, [*annotations, *(a for a, _ in ends)]))
     for node, x in annotations.items():
         if x.value.port == 0:
             values = got[x.value.node]
             real = ToReal(x.steps, x.scale, x.bias).execute(values)[0] if isinstance(x, Scaled) else values
             yield compare(stages, node, expected[node], plain_arrays({node: real})[node])
-    for name in design.source.outputs:
-        yield compare(stages, name, expected[name], got[name])
+    for mine, theirs in ends:
+        yield compare(stages, mine, expected[mine], got[theirs])
 
 
 def _integers_with_layers(design: Design, feeds: Feeds) -> Iterator[Comparison]:
@@ -71,7 +73,7 @@ def _integers_with_layers(design: Design, feeds: Feeds) -> Iterator[Comparison]:
     core, hardware = design.parts.core, design.hardware
     integers = design.core_feeds(feeds)
     nodes = [node for node in core if node in hardware.places and not isinstance(core.op(node), Output)]
-    expected = core.run({name: integers[name] for name in core.inputs}, keep=nodes)
+    expected = core.values({name: integers[name] for name in core.inputs}, nodes)
     got: dict[str, tuple[Array, ...]] = {}
     hardware.graph.run(hardware_feeds(design, feeds), observe=lambda node, arrays: got.update({node: arrays}))
     for node in nodes:

@@ -195,54 +195,63 @@ class Graph:
     # -- running --------------------------------------------------------------------------------------------
 
     def run(
-        self,
-        feeds: Mapping[str, Array],
-        keep: Iterable[str] | None = None,
-        observe: Callable[[str, tuple[Array, ...]], None] | None = None,
+        self, feeds: Mapping[str, Array], observe: Callable[[str, tuple[Array, ...]], None] | None = None
     ) -> dict[str, Array]:
         """Execute on a batch.
 
         Args:
             feeds: one array ``(frames, *shape)`` per graph input.
-            keep: names of nodes whose first output is returned as well.
             observe: called with each node's name and outputs, in order.
 
         Returns:
-            one array per graph output, and per name in *keep*.
+            one array per graph output, by its public name.
 
         Raises:
-            InputError: when an input is missing, or no node has a name in *keep*.
+            InputError: when an input is missing.
+            ModelError: when an operator cannot be executed on these values; names the node.
+        """
+        found = self.values(feeds, self._outputs.values(), observe)
+        return {name: found[node] for name, node in self._outputs.items()}
+
+    def values(
+        self,
+        feeds: Mapping[str, Array],
+        nodes: Iterable[str],
+        observe: Callable[[str, tuple[Array, ...]], None] | None = None,
+    ) -> dict[str, Array]:
+        """Execute on a batch and return the first output of each of *nodes*, by node name.
+
+        Raises:
+            InputError: when an input is missing, or there is no such node.
             ModelError: when an operator cannot be executed on these values; names the node.
         """
         missing = [name for name in self._inputs if name not in feeds]
         if missing:
             raise InputError(f"no array for graph input '{missing[0]}'; expected {sorted(self._inputs)}")
-        fed = {node: feeds[name] for name, node in self._inputs.items()}
-        kept = tuple(keep or ())
-        for node in kept:
+        wanted = set(nodes)
+        for node in wanted:
             if node not in self.nx:
                 raise InputError(f"no node '{node}' to keep{did_you_mean(node, self.nx)}")
-        wanted = {*kept, *self._outputs.values()}
+        fed = {node: feeds[name] for name, node in self._inputs.items()}
         pending = {node: self.nx.out_degree(node) for node in self.nx}
-        values: dict[str, tuple[Array, ...]] = {}
+        live: dict[str, tuple[Array, ...]] = {}
         results: dict[str, Array] = {}
         for node in self:
             sources = self.sources(node)
             if node in fed:
-                values[node] = (fed[node],)
+                live[node] = (fed[node],)
             else:
-                values[node] = self._execute(node, [values[v.node][v.port] for v in sources])
+                live[node] = self._execute(node, [live[v.node][v.port] for v in sources])
             if observe is not None:
-                observe(node, values[node])
+                observe(node, live[node])
             if node in wanted:
-                results[node] = values[node][0]
+                results[node] = live[node][0]
             for v in sources:  # free what nobody reads any more: batches are large
                 pending[v.node] -= 1
             for done in {node, *(v.node for v in sources)}:
                 if pending[done] == 0:
-                    values.pop(done, None)
-        outputs = {name: results[node] for name, node in self._outputs.items()}
-        return {**{node: results[node] for node in kept}, **outputs}
+                    live.pop(done, None)
+        return results
 
     def _execute(self, node: str, inputs: Sequence[Array]) -> tuple[Array, ...]:
         op = self.op(node)
