@@ -95,6 +95,28 @@ class Freed:
         return not self.special and self.never is None
 
 
+def programme(newest_so_far: Int, in_words: int) -> tuple[Int, Int]:
+    """Times of a frame in steady state: when each input word is taken at the latest, when each word is read.
+
+    A layer that reads in every cycle takes words as late as it can, one a cycle at most; one that takes a word in every
+    cycle reads as early as it can.
+
+    Args:
+        newest_so_far: per word read, the newest word of the frame that had to be there by then.
+        in_words: words of a frame.
+    """
+    out_words = newest_so_far.size
+    if out_words < in_words:
+        behind = np.maximum.accumulate(newest_so_far + 1 - np.arange(out_words))
+        behind = np.maximum(behind, behind[-1] - (in_words - out_words))
+        return np.arange(in_words), np.arange(out_words) + behind
+    word = np.arange(in_words)
+    needed = np.minimum(np.searchsorted(newest_so_far, word), out_words) - 1
+    latest = np.minimum.accumulate((needed - word)[::-1])[::-1] + word
+    latest = np.minimum(latest, out_words + latest[0] - (in_words - word))
+    return latest - latest[0], np.arange(out_words) - latest[0]
+
+
 class Ring:
     """What the template needs to know; subclasses say what is read when, and what is given up when."""
 
@@ -207,21 +229,8 @@ class Ring:
         return int((newest + 1 - np.arange(word + 1)).max()) + word
 
     def programme(self) -> tuple[Int, Int]:
-        """Times of a frame in steady state: when each input word is taken at the latest, when each word is read.
-
-        A layer that reads in every cycle takes words as late as it can, one a cycle at most; one that takes a word in
-        every cycle reads as early as it can. The depth of the ring is what either needs.
-        """
-        newest = self.newest_so_far
-        if self.out_words < self.in_words:
-            behind = np.maximum.accumulate(newest + 1 - np.arange(newest.size))
-            behind = np.maximum(behind, behind[-1] - (self.in_words - self.out_words))
-            return np.arange(self.in_words), np.arange(newest.size) + behind
-        word = np.arange(self.in_words)
-        needed = np.minimum(np.searchsorted(newest, word), self.out_words) - 1
-        latest = np.minimum.accumulate((needed - word)[::-1])[::-1] + word
-        latest = np.minimum(latest, self.out_words + latest[0] - (self.in_words - word))
-        return latest - latest[0], np.arange(newest.size) - latest[0]
+        """Times of a frame in steady state: see :func:`programme`; the depth of the ring is what they need."""
+        return programme(self.newest_so_far, self.in_words)
 
     def resources(self, word_bits: int) -> Resources:
         """Estimate of the ring for words of *word_bits* and of the control around it."""

@@ -1,0 +1,195 @@
+"""Pad: constants around a frame and between its pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from math import gcd
+from typing import ClassVar
+
+import numpy as np
+
+from headrace.errors import FoldingError
+from headrace.ir import Array, IntRange
+from headrace.ir.integer import IntPad, IntZeroInsert
+from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.memory import Int, index_bits, memory_text, packed_words, value_range
+from headrace.layers.recode import Recode
+
+
+@dataclass(frozen=True)
+class PadAxis:
+    """Positions ``0 .. count - 1`` along one axis; those at ``begin + step * k``, k < ``real``, come from the input."""
+
+    name: str
+    begin: int
+    real: int
+    step: int
+    count: int
+
+    @property
+    def bits(self) -> int:
+        """Width of the counter."""
+        return index_bits(self.count)
+
+    @property
+    def last(self) -> int:
+        """Last position."""
+        return self.count - 1
+
+    @property
+    def end(self) -> int:
+        """Position after the last real one."""
+        return self.begin + (self.real - 1) * self.step + 1
+
+    @property
+    def phase(self) -> int:
+        """Distance of position 0 from the last position of the grid of real ones before it."""
+        return -self.begin % self.step
+
+    @property
+    def phase_bits(self) -> int:
+        """Width of a counter of ``step``."""
+        return index_bits(self.step)
+
+    @property
+    def mask(self) -> Int:
+        """Which positions are real."""
+        mask = np.zeros(self.count, np.int64)
+        mask[self.begin : self.end : self.step] = 1
+        return mask
+
+
+@dataclass(frozen=True, eq=False)
+class Pad(Layer):
+    """Every axis of a frame of n becomes ``begin + (n - 1) * step + 1 + end`` long; new places hold a constant.
+
+    Args:
+        stream: the input; its ``elements`` are replaced by ``simd``.
+        pads: ``(begin, end)`` per axis.
+        steps: distance of neighbours per axis; 1 for the channels.
+        fill: the constant, ``(1,)``, or one per channel of the output, ``(C,)``.
+
+    Raises:
+        FoldingError: when ``simd`` does not divide the channels and their padding.
+    """
+
+    kind: ClassVar[str] = "Pad"
+
+    stream: StreamType
+    pads: tuple[tuple[int, int], ...]
+    steps: tuple[int, ...]
+    fill: Int
+    simd: int = 1
+
+    def __post_init__(self) -> None:
+        if self.steps[-1] != 1 or self.fill.size not in (1, self.out_shape[-1]):
+            raise ValueError(f"steps {self.steps} and {self.fill.size} constants for {self.stream.shape}")
+        if self.simd not in self.folding_choices["SIMD"]:
+            valid = ", ".join(map(str, self.folding_choices["SIMD"]))
+            raise FoldingError(f"Pad: SIMD={self.simd} does not divide the channels and their padding; valid: {valid}")
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Frame that leaves."""
+        ends = zip(self.stream.shape, self.pads, self.steps, strict=True)
+        return tuple(begin + (n - 1) * step + 1 + end for n, (begin, end), step in ends)
+
+    @cached_property
+    def axes(self) -> tuple[PadAxis, ...]:
+        """The axes in words, innermost first, those with a single position left out."""
+        axes = []
+        for k, (n, (begin, _), step, count) in enumerate(
+            zip(self.stream.shape, self.pads, self.steps, self.out_shape, strict=True)
+        ):
+            unit = self.simd if k == len(self.steps) - 1 else 1
+            axes.append(PadAxis(f"axis{k}", begin // unit, n // unit, step, count // unit))
+        return tuple(axis for axis in reversed(axes) if axis.count > 1)
+
+    @property
+    def element(self) -> IntRange:
+        """Range of what leaves."""
+        r, constants = self.stream.range, value_range(self.fill)
+        if self.out_shape == self.stream.shape:
+            return r
+        return IntRange(min(r.lo, constants.lo), max(r.hi, constants.hi), r.bipolar and constants.bipolar)
+
+    @property
+    def inputs(self) -> tuple[StreamType, ...]:
+        return (replace(self.stream, elements=self.simd),)
+
+    @property
+    def outputs(self) -> tuple[StreamType, ...]:
+        return (StreamType(self.out_shape, self.element, self.simd),)
+
+    @property
+    def cycles(self) -> int:
+        return self.outputs[0].words
+
+    @property
+    def latency(self) -> int:
+        return 2
+
+    @property
+    def folding(self) -> dict[str, int]:
+        return {"SIMD": self.simd}
+
+    @property
+    def folding_choices(self) -> dict[str, tuple[int, ...]]:
+        return {"SIMD": divisors(gcd(self.stream.shape[-1], *self.pads[-1]))}
+
+    def execute(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        y = np.empty((x.shape[0], *self.out_shape), np.int64)
+        y[...] = self.fill
+        real = [
+            slice(begin, begin + (n - 1) * step + 1, step)
+            for n, (begin, _), step in zip(self.stream.shape, self.pads, self.steps, strict=True)
+        ]
+        y[(slice(None), *real)] = x
+        return (y,)
+
+    def token_times(self) -> tuple[Sequence[Int], Sequence[Int], Sequence[int]]:
+        """When words move in steady state (:class:`headrace.schedule.tokens.TokenTimed`)."""
+        real = reduce(np.multiply.outer, [axis.mask for axis in reversed(self.axes)], np.ones((), np.int64))
+        taken = np.flatnonzero(real)
+        taken[0] = 0
+        return (taken,), (np.arange(1, self.cycles + 1),), (0,)
+
+    def resources(self) -> Resources:
+        counters = sum(axis.bits + (axis.phase_bits if axis.step > 1 else 0) for axis in self.axes)
+        word = self.outputs[0].word_bits
+        return Resources(lut=4 * counters + word, ff=counters + word + self.inputs[0].word_bits + 3)
+
+    def rtl(self) -> RtlModule:
+        fill = self.fill if self.out_shape != self.stream.shape else np.array([self.element.hi])  # nothing to fill
+        words = np.broadcast_to(fill, self.out_shape[-1:]).reshape(-1, self.simd)
+        constant = bool((words == words[0]).all())
+        context = {
+            "axes": self.axes,
+            "shape": self.stream.shape,
+            "out_shape": self.out_shape,
+            "x": self.stream.range,
+            "y": self.element,
+            "simd": self.simd,
+            "recode": Recode(self.stream.range, self.element),
+            "in_bits": self.inputs[0].word_bits,
+            "out_bits": self.outputs[0].word_bits,
+            "fill_words": words.shape[0],
+            "fill": packed_words(words[:1], self.element)[0] if constant else None,
+            "cycles": self.cycles,
+        }
+        return RtlModule("pad.sv.j2", context, {} if constant else {"fill": memory_text(words, self.element)})
+
+
+@lowers(IntPad)
+def lower_pad(op: IntPad, stream: StreamType) -> Sequence[Layer]:
+    """Constants around a frame are one Pad; the operator's axes are those of the stream."""
+    return (Pad(stream, op.pads, (1,) * len(op.pads), op.fill),)
+
+
+@lowers(IntZeroInsert)
+def lower_zero_insert(op: IntZeroInsert, stream: StreamType) -> Sequence[Layer]:
+    """Constants between pixels are one Pad."""
+    return (Pad(stream, ((0, 0),) * len(stream.shape), (*op.strides, 1), op.fill),)
