@@ -36,6 +36,7 @@ class Outcome:
     """What the demo found out.
 
     Attributes:
+        bits: of weights and activations.
         design: the built design.
         simulation: of the first test images.
         predictions: digit by test image, from PyTorch, the integer graph and the RTL.
@@ -43,6 +44,7 @@ class Outcome:
         compared: integers in the hardware that were compared with the integer graph, all of them equal.
     """
 
+    bits: int
     design: Design
     simulation: Simulation
     predictions: dict[str, Labels]
@@ -75,7 +77,7 @@ def main(bits: int = 2, images: int = 100, output: Path | None = None, journal: 
         export_qonnx(final, digits.test_images[:1], model, input_names=["image"], output_names=["digit"])
         note(str(model))
     design = build(model, folder / "design", journal=journal, target_fps=TARGET_FPS, clock_mhz=CLOCK_MHZ)
-    return _compare(final, design, digits, images, journal)
+    return _compare(bits, final, design, digits, images, journal)
 
 
 def trained(bits: int, digits: Digits, folder: Path, journal: Journal) -> nn.Module:
@@ -86,17 +88,18 @@ def trained(bits: int, digits: Digits, folder: Path, journal: Journal) -> nn.Mod
     with journal.step("train") as note:
         if kept.is_file() and (state := torch.load(kept, weights_only=True)).get("key") == key:
             network.load_state_dict(state["network"])
-            note(f"kept from an earlier run in {kept}")
+            how = f", kept from {kept}"
         else:
             torch.manual_seed(0)
             network = build_network(bits)
             train(network, digits, report=journal.progress)
             torch.save({"key": key, "network": network.state_dict()}, kept.with_suffix(".new"))
             os.replace(kept.with_suffix(".new"), kept)
+            how = ""
         network.eval()
         with torch.no_grad():
             share = accuracy(network(digits.test_images), digits.test_labels)
-        note(f"test accuracy {share:.1%}")
+        note(f"test accuracy {share:.1%}{how}")
     return network
 
 
@@ -107,7 +110,10 @@ def _training_key(bits: int) -> str:
     return hashlib.sha256(b"\0".join(content)).hexdigest()
 
 
-def _compare(final: nn.Module, design: Design, digits: Digits, images: int, journal: Journal) -> Outcome:
+def _compare(
+    bits: int, final: nn.Module, design: Design, digits: Digits, images: int, journal: Journal
+) -> Outcome:
+    """PyTorch, integer graph and RTL on test images."""
     feeds = {"image": digits.test_images.numpy()}
     with torch.no_grad():
         predictions = {"PyTorch (finalized)": final(digits.test_images).numpy()}
@@ -122,7 +128,7 @@ def _compare(final: nn.Module, design: Design, digits: Digits, images: int, jour
         compared = sum(c.values for c in compare_simulation(design, some, simulation))
         note(f"{compared:,} integers in the hardware, 0 differ")
     flat = {stage: values.ravel() for stage, values in predictions.items()}
-    return Outcome(design, simulation, flat, digits.test_labels.numpy(), compared)
+    return Outcome(bits, design, simulation, flat, digits.test_labels.numpy(), compared)
 
 
 def print_outcome(outcome: Outcome) -> None:
@@ -141,8 +147,8 @@ def print_outcome(outcome: Outcome) -> None:
 
 def _accuracy_table(outcome: Outcome) -> Table:
     simulated = min(len(p) for p in outcome.predictions.values())
-    table = Table(title=f"MNIST, {'-'.join(map(str, WIDTHS))}", title_justify="left", box=None, pad_edge=False)
-    table.add_column("accuracy")
+    table = Table(box=None, pad_edge=False)
+    table.add_column(f"MNIST, {'-'.join(map(str, WIDTHS))}, {outcome.bits}-bit: accuracy on")
     table.add_column(f"{len(outcome.labels):,} test images", justify="right")
     table.add_column(f"the first {simulated:,}", justify="right")
     for stage, predicted in outcome.predictions.items():

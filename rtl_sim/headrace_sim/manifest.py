@@ -1,6 +1,6 @@
 """The design manifest: the only thing headrace_sim knows about a design.
 
-`design.json` lies in the root folder of a generated design:
+`design.json` lies in the root folder of a generated design::
 
     {"format": "headrace-design", "version": 1, "name": "tfc", "top": "tfc", "digest": "<hex>",
      "clock": "ap_clk", "reset": "ap_rst_n",

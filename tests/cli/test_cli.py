@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from numpy.typing import NDArray
-
 from models import quantized_mlp
+from numpy.typing import NDArray
 
 
 def headrace(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

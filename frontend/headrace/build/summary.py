@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -26,11 +27,17 @@ def print_design(design: Design) -> None:
 
 
 def layer_table(design: Design) -> Table:
-    """Folding, streams and cycles of every layer; the slowest is starred."""
+    """Folding, streams and cycles of the layers that compute; the slowest is starred, what only moves is counted."""
     table = _table(("layer", "kind", "folding", "input", "output"), ("cycles",))
+    between = Counter[str]()
     for row in layer_rows(design.hardware.graph, design.performance):
+        if not row.layer.folding:
+            between[row.layer.kind] += 1
+            continue
         cycles = f"{row.layer.cycles:,}" + (" *" if row.share == 1 else "  ")
         table.add_row(row.layer.name, row.layer.kind, row.folding, row.inputs, row.outputs, cycles)
+    counts = ", ".join(f"{count} {kind}" for kind, count in between.items())
+    table.add_row(f"between them: {counts}" if counts else "")
     return table
 
 
