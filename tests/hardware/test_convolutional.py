@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from headrace.ir import Graph, Value
-from headrace.ir.integer import Concat, IntAdd, IntMaxPool, IntSumPool, IntUpsample, Reshape, Slice
+from headrace.ir.integer import (
+    Concat,
+    Gather,
+    IntAdd,
+    IntMaxPool,
+    IntPad,
+    IntSumPool,
+    IntUpsample,
+    IntZeroInsert,
+    Reshape,
+    Slice,
+)
 
 from .cores import BIPOLAR, INT4, Core, random_frames
 from .simulated import Settings, check_rtl
@@ -98,7 +110,21 @@ def bipolar_network() -> Graph:
     return core.graph
 
 
+def rearranged_network() -> Graph:
+    """Padding by a constant per channel, a transposed convolution, channels shuffled, repeated and left out."""
+    core = Core(7)
+    x = core.input((4, 5, 4), INT4)
+    x = core.graph.add(IntPad(((0, 0), (1, 2), (2, 1)), np.array([1, -2, 3, 0])), (x,), "pad")
+    x = block(core, core.graph.add(Gather(0, (2, 0, 3, 1)), (x,), "shuffle"), 4, "conv", groups=1)
+    x = core.graph.add(IntZeroInsert((2, 2), np.array([0])), (x,), "spread")
+    x = block(core, x, 4, "transposed", pad=2)
+    x = core.graph.add(Gather(0, (3, 3, 0)), (x,), "pick")
+    core.output(core.activation(core.conv(x, 3, (1, 1), "point"), name="last"))
+    return core.graph
+
+
 NETWORKS = {
+    "rearranged": rearranged_network(),
     "plain": plain_network(),
     "residual": residual_network(),
     "separable": separable_network(),

@@ -18,13 +18,16 @@ from headrace.ir import Op, Shape
 from headrace.ir.integer import (
     Activation,
     Concat,
+    Gather,
     IntAdd,
     IntConv,
     IntMatMul,
     IntMaxPool,
+    IntPad,
     IntSumPool,
     IntTopK,
     IntUpsample,
+    IntZeroInsert,
     Lookup,
     Reshape,
     Slice,
@@ -199,6 +202,41 @@ def _pool(op: Op, layouts: Sequence[Layout], shape: Shape) -> Placed:
     return Placed(op, (frame,), Layout.channels_last(shape, channels))
 
 
+@place.register
+def _pad(op: IntPad, layouts: Sequence[Layout], shape: Shape) -> Placed:
+    (x,) = layouts
+    if x.axes is not None and len(x.shape) <= MAX_RANK and (op.fill.size == 1 or x.axes[-1] == 0):
+        frame = tuple(x.shape[a] for a in x.axes)
+        return Placed(replace(op, pads=tuple(op.pads[a] for a in x.axes)), (frame,), Layout.by_axes(shape, x.axes))
+    frame, channels = _image(x)
+    if channels is not None and op.pads[0] != (0, 0):
+        raise UnsupportedError(f"channels cannot be padded while they arrive in another order (the stream carries {x})")
+    physical = replace(op, pads=(*op.pads[1:], op.pads[0]), fill=_pick(op.fill, channels))
+    return Placed(physical, (frame,), Layout.channels_last(shape, channels))
+
+
+@place.register
+def _zero_insert(op: IntZeroInsert, layouts: Sequence[Layout], shape: Shape) -> Placed:
+    frame, channels = _image(layouts[0])
+    return Placed(replace(op, fill=_pick(op.fill, channels)), (frame,), Layout.channels_last(shape, channels))
+
+
+@place.register
+def _gather(op: Gather, layouts: Sequence[Layout], shape: Shape) -> Placed:
+    (x,) = layouts
+    if sorted(op.indices) == list(range(x.shape[op.axis])):  # a permutation moves nothing
+        source = np.take(np.arange(x.size).reshape(x.shape), op.indices, axis=op.axis).ravel()
+        new_index = np.empty(x.size, np.int64)
+        new_index[source] = np.arange(x.size)
+        return Placed(None, (x.frame,), Layout.by_order(shape, x.frame, new_index[x.order]))
+    if op.axis != 0:
+        raise UnsupportedError(f"elements can be repeated or left out along the channels, not along axis {op.axis}")
+    frame, channels = _image(x)
+    position = np.arange(x.shape[0]) if channels is None else np.argsort(channels)
+    indices = tuple(int(k) for k in position[list(op.indices)])
+    return Placed(Gather(len(frame) - 1, indices), (frame,), Layout.channels_last(shape))
+
+
 # -- element by element ---------------------------------------------------------------------------------------------
 
 
@@ -351,6 +389,8 @@ def wanted_axes(op: Op, rank: int) -> tuple[int, ...] | None:
 @wanted_axes.register(IntMaxPool)
 @wanted_axes.register(IntSumPool)
 @wanted_axes.register(IntUpsample)
+@wanted_axes.register(IntPad)
+@wanted_axes.register(IntZeroInsert)
 def _wants_image(op: Op, rank: int) -> tuple[int, ...] | None:
     return (*range(1, rank), 0)
 
