@@ -12,6 +12,7 @@ from headrace.core import functional
 from headrace.core.bit_width import BitWidthConst
 from headrace.core.function_wrapper import Identity, InplaceTensorClampSte, RoundSte, TensorClamp, TensorClampSte
 from headrace.core.functional import Rounding
+from headrace.core.scaling import StatsFromParameterScaling
 from headrace.core.stateless import StatelessBuffer
 from headrace.core.zero_point import ZeroZeroPoint
 from headrace.inject.enum import QuantType
@@ -124,8 +125,14 @@ class IntQuant(nn.Module):
     def fused(self, scale: Tensor, zero_point: Tensor | None, bit_width: int, x: Tensor, rounding: Rounding) -> Tensor:
         """The same as :meth:`forward` in one pass, for a constant integer bit width."""
         low, high = functional.integer_range(bit_width, self.signed, self.narrow_range)
-        clamp_ste = type(self.tensor_clamp_impl) is TensorClampSte
-        return functional.fake_quantize(self.input_view_impl(x), scale, zero_point, low, high, rounding, clamp_ste)
+        return functional.fake_quantize(
+            self.input_view_impl(x), scale, zero_point, low, high, rounding, self.clamps_straight_through
+        )
+
+    @property
+    def clamps_straight_through(self) -> bool:
+        """Whether clamped elements get the gradient, too."""
+        return type(self.tensor_clamp_impl) is TensorClampSte
 
 
 class RescalingIntQuant(nn.Module):
@@ -161,12 +168,40 @@ class RescalingIntQuant(nn.Module):
         self.observer_only = False
 
     def forward(self, x: Tensor) -> TensorQuantOutput:
+        fused = self._fused_with_abs_max(x)
+        if fused is not None:
+            return fused
         bit_width: Tensor = self.msb_clamp_bit_width_impl()
         scale: Tensor = self.scaling_impl(x, self.int_scaling_impl(bit_width))
         zero_point: Tensor = self.zero_point_impl(x, scale, bit_width)
         if self.observer_only:
             return x, scale, zero_point, bit_width
         return self._quantize(x, scale, zero_point, bit_width), scale, zero_point, bit_width
+
+    def _fused_with_abs_max(self, x: Tensor) -> TensorQuantOutput | None:
+        """Everything in one pass, for integers without zero point at the scale of the largest magnitude."""
+        static: int | None = getattr(self.msb_clamp_bit_width_impl, "static_bit_width", None)
+        rounding = self.int_quant.fused_rounding()
+        scaling = self.scaling_impl
+        if static is None or rounding is None or not isinstance(scaling, StatsFromParameterScaling):
+            return None
+        per_row = scaling.abs_max_of_rows()
+        plain = type(self.zero_point_impl) is ZeroZeroPoint and type(self.int_quant.input_view_impl) is Identity
+        if per_row is None or not plain or self.observer_only or x.dim() == 0:
+            return None
+        bit_width: Tensor = self.msb_clamp_bit_width_impl()
+        low, high = functional.integer_range(static, self.int_quant.signed, self.int_quant.narrow_range)
+        value, scale = functional.abs_max_fake_quantize(
+            x,
+            self.int_scaling_impl(bit_width),
+            scaling.stats_scaling_impl.clamp_scaling.min_val,
+            per_row,
+            low,
+            high,
+            rounding,
+            self.int_quant.clamps_straight_through,
+        )
+        return value, scale, self.zero_point_impl(x, scale, bit_width), bit_width
 
     def _quantize(self, x: Tensor, scale: Tensor, zero_point: Tensor, bit_width: Tensor) -> Tensor:
         static: int | None = getattr(self.msb_clamp_bit_width_impl, "static_bit_width", None)

@@ -119,6 +119,7 @@ class _ClampValue(nn.Module):
 
     def __init__(self, scaling_min_val: float | None) -> None:
         super().__init__()
+        self.min_val = scaling_min_val or 0.0
         self.clamp_min_ste: nn.Module = (
             Identity() if scaling_min_val is None or scaling_min_val == 0 else ScalarClampMinSte(scaling_min_val)
         )

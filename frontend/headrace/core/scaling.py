@@ -13,10 +13,17 @@ from torch import Tensor, nn
 
 from headrace import config
 from headrace.core import functional
-from headrace.core.function_wrapper import Identity, OverBatchOverTensorView
+from headrace.core.function_wrapper import Identity, OverBatchOverTensorView, OverOutputChannelView, OverTensorView
 from headrace.core.restrict_val import FloatRestrictValue, RestrictValue, _ClampValue, _RestrictValue
 from headrace.core.stateless import StatelessBuffer
-from headrace.core.stats import DEFAULT_MOMENTUM, SCALAR_SHAPE, _ParameterListStats, _Stats, momentum_update
+from headrace.core.stats import (
+    DEFAULT_MOMENTUM,
+    SCALAR_SHAPE,
+    AbsMax,
+    _ParameterListStats,
+    _Stats,
+    momentum_update,
+)
 from headrace.inject.enum import ScalingImplType, ScalingPerOutputType
 from headrace.inject.errors import QuantizerValueError
 
@@ -247,6 +254,26 @@ class StatsFromParameterScaling(nn.Module):
     def forward(self, x: Tensor, threshold: Tensor | None = None) -> Tensor:
         scale: Tensor = self.stats_scaling_impl(self.parameter_list_stats(x), threshold)
         return scale
+
+    def abs_max_of_rows(self) -> bool | None:
+        """If the scale is the largest magnitude over a threshold and nothing else: whether there is one a row.
+
+        ``None`` for any other scale.
+        """
+        stats, scaling = self.parameter_list_stats, self.stats_scaling_impl
+        plain = (
+            type(stats.stats.stats_impl) is AbsMax
+            and stats.is_single
+            and type(scaling.restrict_scaling.restrict_value_impl) is FloatRestrictValue
+            and type(scaling.affine_rescaling) is Identity
+        )
+        view = stats.view_shape_impl
+        if not plain:
+            return None
+        if type(view) is OverTensorView:
+            return False
+        rows = type(view) is OverOutputChannelView and type(view.permute_impl) is Identity
+        return True if rows else None
 
 
 class ParameterFromStatsFromParameterScaling(_LearnedScale):

@@ -11,6 +11,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from headrace.core.functional import abs_max
+
 DEFAULT_MOMENTUM = 0.1
 SCALAR_SHAPE: tuple[int, ...] = ()
 
@@ -42,10 +44,8 @@ class AbsMax(_ReducingStats):
     """``max |x|``."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.stats_reduce_dim is None:
-            return x.abs().max()
-        values: Tensor = x.abs().max(dim=self.stats_reduce_dim, keepdim=self.keepdim)[0]
-        return values
+        out = abs_max(x, self.stats_reduce_dim)
+        return out.unsqueeze(self.stats_reduce_dim) if self.keepdim and self.stats_reduce_dim is not None else out
 
 
 class AbsAve(_ReducingStats):
@@ -176,6 +176,11 @@ class _ParameterListStats(nn.Module):
         self.concat_dim = stats_input_concat_dim
         self._tracked = tuple(tracked_parameter_list)
         self.stats = _Stats(stats_impl, stats_output_shape)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the statistic is of the quantized parameter alone."""
+        return len(self._tracked) == 1
 
     def forward(self, x: Tensor) -> Tensor:
         if len(self._tracked) > 1:

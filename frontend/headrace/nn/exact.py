@@ -138,9 +138,9 @@ def apply(layer: Any, input: Any, weight: Any, bias: Tensor | None, geometry: Ge
     )
     acc = accumulate(n, cached, cached.largest_sum * _largest_magnitude(x), geometry)
     scale = (input_scale.double() * cached.scale.double()).float()
-    out: Tensor = acc.to(torch.float32) * scale.view(geometry.channel_shape(acc))
+    out = acc.to(torch.float32).mul_(scale.view(geometry.channel_shape(acc)))
     if bias is not None:
-        out = out + bias.detach().view(geometry.channel_shape(acc))
+        out.add_(bias.detach().view(geometry.channel_shape(acc)))
     if torch.is_grad_enabled() and (x.value.requires_grad or weight.value.requires_grad):
         fake = geometry(x.value, weight.value, bias)
         substituted: Tensor = _Substitute.apply(fake, out)  # type: ignore[no-untyped-call]
@@ -165,7 +165,7 @@ class WeightCache:
 
     def __init__(self) -> None:
         self._key: tuple[object, ...] | None = None
-        self._snapshot: list[Tensor] = []
+        self._checksums: list[object] = []
         self._weight: Any = None
         self._integers: WeightIntegers | None = None
         self._has_integers = False
@@ -173,13 +173,17 @@ class WeightCache:
     def __getstate__(self) -> dict[str, Any]:
         return WeightCache().__dict__  # copies and pickles start empty
 
+    def clear(self) -> None:
+        """Forget the weight."""
+        self.__init__()  # type: ignore[misc]
+
     def weight(self, layer: Any) -> Any:
         """The quantized weight of *layer*, from the cache in evaluation without gradients."""
         if layer.training or torch.is_grad_enabled() or not layer.weight_quant.is_quant_enabled:
-            self.__init__()  # type: ignore[misc]
+            self.clear()
             return layer.weight_quant(layer.weight)
         if not self._is_current(layer):
-            self.__init__()  # type: ignore[misc]
+            self.clear()
             self._weight = layer.weight_quant(layer.weight)
             self._remember(layer)
         return self._weight
@@ -200,8 +204,9 @@ class WeightCache:
     def _remember(self, layer: Any) -> None:
         sources = self._sources(layer)
         self._key = _versions(layer, sources)
-        # ``weight.data`` can be changed without a new version; on the CPU a comparison finds that out.
-        self._snapshot = [t.detach().clone() for t in sources] if layer.weight.device.type == "cpu" else []
+        # Changes through ``weight.data`` have no version; on the CPU samples find changes of the whole tensor. After
+        # changing single elements that way, call ``train()`` or ``eval()``, which empties the cache.
+        self._checksums = [_checksum(t) for t in sources] if layer.weight.device.type == "cpu" else []
 
     def _is_current(self, layer: Any) -> bool:
         if self._key is None:
@@ -209,7 +214,20 @@ class WeightCache:
         sources = self._sources(layer)
         if self._key != _versions(layer, sources):
             return False
-        return all(torch.equal(a, b) for a, b in zip(self._snapshot, sources, strict=False))
+        return all(_checksum(t) == c for t, c in zip(sources, self._checksums, strict=False))
+
+
+_SAMPLES = 1024
+
+
+def _checksum(t: Tensor) -> object:
+    """A few of the bits of *t*, spread over all of it."""
+    flat = t.detach().reshape(-1)
+    if flat.numel() > _SAMPLES:
+        flat = flat[:: flat.numel() // _SAMPLES | 1]  # odd: no column of a matrix is left out
+    if flat.dtype != torch.float32:
+        return flat.tolist()
+    return int(flat.contiguous().view(torch.int32).sum(dtype=torch.int32))
 
 
 def _versions(layer: Any, sources: list[Tensor]) -> tuple[object, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor, nn
 
@@ -59,6 +59,13 @@ class QuantLayer(nn.Module):
     """Base of all quantized layers."""
 
     return_quant_tensor: bool
+
+    def train(self, mode: bool = True) -> Self:
+        """Training or evaluation mode; either way, weights are quantized anew."""
+        cache = getattr(self, "_weight_cache", None)
+        if isinstance(cache, exact.WeightCache):
+            cache.clear()
+        return super().train(mode)
 
     @staticmethod
     def _pack(out: Any, return_quant_tensor: bool) -> Any:
