@@ -153,9 +153,18 @@ class VVAU(Layer):
         return "select" if self.stream.range.bipolar or (-1 <= w.lo < 0 and w.hi <= 1) else "multiply"
 
     @property
+    def tree(self) -> tuple[tuple[range, ...], ...]:
+        """Registered stages that sum the products of the taps: which terms of the stage before each sum takes."""
+        stages, terms = [], self.simd
+        while terms > 1:
+            stages.append(tuple(range(k, min(k + 4, terms)) for k in range(0, terms, 4)))
+            terms = len(stages[-1])
+        return tuple(stages)
+
+    @property
     def depth(self) -> int:
-        """Registers between the words read and the accumulator: the products, and a tree of sums of four."""
-        return 1 + ((self.simd - 1).bit_length() + 1) // 2
+        """Registers between the words read and the accumulator: the products and the sums of taps."""
+        return 1 + len(self.tree)
 
     @property
     def weight_words(self) -> Int:
@@ -199,6 +208,7 @@ class VVAU(Layer):
             "lane_bits": min(self.lane.bits, self.output.bits),
             "product_bits": max(min(self.lane.bits, self.output.bits), self.stream.bits, self.weight_range.bits),
             "lane_signed": self.lane.signed,
+            "tree": self.tree,
             "depth": self.depth,
             "out_bits": self.outputs[0].word_bits,
             "weight_bits": weight_bits,
@@ -210,4 +220,4 @@ class VVAU(Layer):
             "latency": self.latency,
         }
         memories = {} if constant else {"weights": memory_text(words, self.weight_range)}
-        return RtlModule("vvau.sv.j2", context, memories, ("headrace_adder_tree.sv.j2", "headrace_sum4.sv.j2"))
+        return RtlModule("vvau.sv.j2", context, memories)
