@@ -76,3 +76,13 @@ def test_tokens_after_an_image(tmp_path: Path) -> None:
     x = core.graph.add(Transpose((1, 0)), (core.graph.add(Reshape((4, 12)), (x,)),))
     core.output(core.matmul(x, 3, "tokens"))
     check_rtl(core.graph, random_frames(core.graph, 8), tmp_path / "d")
+
+
+def test_streams_that_have_to_be_put_in_order(tmp_path: Path) -> None:
+    core = Core()
+    x = core.activation(core.conv(core.input((3, 4, 5)), 4, (1, 1)), name="act")
+    turned = core.graph.add(Transpose((0, 2, 1)), (x,))
+    y = core.activation(core.conv(turned, 4, (3, 3), "turned", pad=1), name="act2")
+    y = core.graph.add(IntAdd(), (core.graph.add(Transpose((0, 2, 1)), (y,)), x), "join")
+    core.output(core.matmul(core.graph.add(Reshape((4, 20)), (y,)), 3, "across"))
+    check_rtl(core.graph, random_frames(core.graph, 8), tmp_path / "d", Settings(target_fps=200e6 / 300))

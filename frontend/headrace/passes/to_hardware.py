@@ -1,8 +1,9 @@
 """From the integer graph to a graph of hardware layers.
 
 Data movement costs nothing here: reshapes and transposes only change the layout that is kept for every tensor, and the
-operator that reads it takes the stream as it comes (:mod:`headrace.passes.physical`). What remains is lowered, operator
-by operator, by the rules that the layers register; layers come out folded as little as possible.
+operator that reads it takes the stream as it comes (:mod:`headrace.passes.placement`); where it cannot, a layer puts
+the stream in order. What remains is lowered, operator by operator, by the rules that the layers register; layers come
+out folded as little as possible.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from collections.abc import Sequence
 import networkx as nx
 
 from headrace.errors import ModelError, UnsupportedError
-from headrace.ir import Graph, Input, Op, Output, Shape, Value
+from headrace.ir import Graph, Input, IntRange, Op, Output, Shape, Value
 from headrace.ir.integer import Reshape, Transpose
 from headrace.layers.base import Layer, StreamType, lower
 from headrace.passes.forks import duplicate_forks, fresh_name
 from headrace.passes.hardware_design import HardwareDesign, Place, Port
 from headrace.passes.layout import Layout
-from headrace.passes.physical import place, wanted_axes
+from headrace.passes.placement import OrderError, Placed, place, reordered, wanted_axes
 
 
 def to_hardware(core: Graph) -> HardwareDesign:
@@ -27,8 +28,7 @@ def to_hardware(core: Graph) -> HardwareDesign:
     Every value has one reader afterwards: forks have become layers of their own. What no output needs is left out.
 
     Raises:
-        UnsupportedError: for an operator without a layer, or one that cannot read its stream in the order in which it
-            arrives; names the node.
+        UnsupportedError: for an operator without a layer; names the node.
     """
     return _Lowering(core).design()
 
@@ -83,24 +83,44 @@ class _Lowering:
         self.outputs.append(Port(self._public[node], value.node, where.layout, self.core.type(source).int_range))
 
     def _operator(self, node: str, op: Op) -> None:
-        places = [self.places[value] for value in self.core.sources(node)]
-        types = self.core.types(node)
+        sources = self.core.sources(node)
+        places = [self.places[value] for value in sources]
+        ranges = [self.core.type(value).int_range for value in sources]
         where = f"'{node}' ({type(op).__name__})"
         try:
-            placed = place(op, [p.layout for p in places], types[0].shape)
+            placed = self._placed(node, op, places, ranges)
             if placed.op is None:
                 self.places[Value(node)] = Place(places[0].value, placed.layout)
                 return
-            ranges = [self.core.type(value).int_range for value in self.core.sources(node)]
-            streams = [StreamType(f, r) for f, r in zip(placed.frames, ranges, strict=True)]
-            chain = lower(placed.op, streams, where)
+            value = self._lowered(placed, places, ranges, node, where)
         except ModelError as error:
             if error.node is not None:
                 raise
             raise type(error)(error.message, node=where, file=self.core.file) from error
+        self.places[Value(node)] = Place(value, placed.layout.reframed(self.graph.type(value).shape))
+
+    def _placed(self, node: str, op: Op, places: list[Place], ranges: Sequence[IntRange]) -> Placed:
+        """*op* in physical order; operands in an order that it cannot read are put into one that it can."""
+        for _ in range(len(places) + 1):
+            try:
+                return place(op, [p.layout for p in places], self.core.types(node)[0].shape)
+            except OrderError as error:
+                odd, wanted = error.operand, error.wanted
+                reorder = reordered(places[odd].layout, wanted)
+                name = self._derived(f"{node}_order")
+                value = self._lowered(reorder, [places[odd]], [ranges[odd]], name, f"'{name}'")
+                places[odd] = Place(value, wanted.reframed(self.graph.type(value).shape))
+        raise RuntimeError(f"{type(op).__name__} '{node}' cannot read any order")
+
+    def _lowered(
+        self, placed: Placed, places: Sequence[Place], ranges: Sequence[IntRange], node: str, where: str
+    ) -> Value:
+        """The layers for *placed*, added under the name *node*."""
+        assert placed.op is not None
+        streams = [StreamType(f, r) for f, r in zip(placed.frames, ranges, strict=True)]
+        chain = lower(placed.op, streams, where)
         values = [self._framed(p.value, stream.shape) for p, stream in zip(places, streams, strict=True)]
-        value = self._append(chain, values, node)
-        self.places[Value(node)] = Place(value, placed.layout.reframed(chain[-1].outputs[0].shape))
+        return self._append(chain, values, node)
 
     def _append(self, chain: Sequence[Layer], values: list[Value], node: str) -> Value:
         """Add *chain*, the last layer under the name *node*, the others under that name and their kind."""
