@@ -40,7 +40,7 @@ class IntRange:
             return 1
         if self.lo >= 0:
             return max(self.hi.bit_length(), 1)
-        return max((-self.lo - 1).bit_length(), self.hi.bit_length()) + 1
+        return max((-self.lo - 1).bit_length(), max(self.hi, 0).bit_length()) + 1
 
     @property
     def encoding(self) -> str:
