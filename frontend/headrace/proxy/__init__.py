@@ -1,6 +1,10 @@
 """Modules between a layer and its quantizers: they build the quantizer and wrap its results as quant tensors."""
 
-from headrace.proxy.parameter_quant import BiasQuantProxyFromInjector, WeightQuantProxyFromInjector
+from headrace.proxy.parameter_quant import (
+    BiasQuantProxyFromInjector,
+    InputAwareWeightQuantProxyFromInjector,
+    WeightQuantProxyFromInjector,
+)
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
 from headrace.proxy.runtime_quant import (
     ActQuantProxyFromInjector,
@@ -14,6 +18,7 @@ __all__ = [
     "BiasQuantProxyFromInjector",
     "DynamicActQuantProxyFromInjector",
     "FusedActivationQuantProxy",
+    "InputAwareWeightQuantProxyFromInjector",
     "QuantProxyFromInjector",
     "TruncQuantProxyFromInjector",
     "WeightQuantProxyFromInjector",

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from headrace.inject import ExtendedInjector
 from headrace.inject.errors import QuantLayerError
 from headrace.inject.resolver import Resolver
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
@@ -43,6 +44,9 @@ class _ParameterQuantProxy(QuantProxyFromInjector):
 class WeightQuantProxyFromInjector(_ParameterQuantProxy):
     """Quantizes the weight of one layer, or of several that share it."""
 
+    requires_quant_input = False
+    """Whether the quantized weight depends on the format of the input."""
+
     def forward(self, x: Tensor) -> Any:
         if not self.is_quant_enabled:
             return x
@@ -65,6 +69,30 @@ class WeightQuantProxyFromInjector(_ParameterQuantProxy):
         """Bit width, or ``None`` when not quantized."""
         out = self._quantized()
         return None if out is None else out.bit_width
+
+
+class InputAwareWeightQuantProxyFromInjector(WeightQuantProxyFromInjector):
+    """Quantizes a weight for inputs of known bit width and sign (accumulator-aware quantization)."""
+
+    requires_quant_input = True
+
+    def __init__(
+        self, quant_layer: nn.Module, quant_injector: type[ExtendedInjector], keyword_prefix: str = ""
+    ) -> None:
+        super().__init__(quant_layer, quant_injector, keyword_prefix)
+        self._input_format: tuple[Tensor, bool] | None = None
+
+    def forward(self, x: Tensor, input: Any = None) -> Any:
+        if not self.is_quant_enabled:
+            return x
+        if isinstance(input, IntQuantTensor):
+            self._input_format = (input.bit_width.detach(), input.signed)
+        if self._input_format is None or (input is not None and not isinstance(input, IntQuantTensor)):
+            raise QuantLayerError(
+                "an accumulator-aware weight quantizer needs a quantized input: set input_quant, or pass a quant "
+                "tensor (return_quant_tensor=True in the layer before) once"
+            )
+        return self._quant_tensor(self.tensor_quant(x, *self._input_format))
 
 
 class BiasQuantProxyFromInjector(_ParameterQuantProxy):

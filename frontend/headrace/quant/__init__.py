@@ -1,5 +1,11 @@
 """Ready-made quantizers, to pass to layers as they are or to inherit from."""
 
+from headrace.quant.accumulator import (
+    AccumulatorAwareWeightQuant,
+    AccumulatorAwareZeroCenterWeightQuant,
+    Int8AccumulatorAwareWeightQuant,
+    Int8AccumulatorAwareZeroCenterWeightQuant,
+)
 from headrace.quant.binary import (
     SignedBinaryActPerTensorConst,
     SignedBinaryWeightPerTensorConst,
@@ -15,6 +21,19 @@ from headrace.quant.fixed_point import (
     Int8WeightPerTensorFixedPoint,
     Uint8ActPerTensorFixedPoint,
     Uint8ActPerTensorFixedPointMaxInit,
+)
+from headrace.quant.groupwise import (
+    Int8WeightPerGroupFloat,
+)
+from headrace.quant.mse import (
+    Int8ActPerTensorFixedPointMSE,
+    Int8ActPerTensorFloatMSE,
+    Int8WeightPerChannelFixedPointMSE,
+    Int8WeightPerChannelFloatMSE,
+    Int8WeightPerTensorFixedPointMSE,
+    Int8WeightPerTensorFloatMSE,
+    Uint8ActPerTensorFixedPointMSE,
+    Uint8ActPerTensorFloatMSE,
 )
 from headrace.quant.none import (
     NoneActQuant,
@@ -54,19 +73,30 @@ from headrace.quant.ternary import (
 )
 
 __all__ = [
+    "AccumulatorAwareWeightQuant",
+    "AccumulatorAwareZeroCenterWeightQuant",
+    "Int8AccumulatorAwareWeightQuant",
+    "Int8AccumulatorAwareZeroCenterWeightQuant",
     "Int8ActPerTensorFixedPoint",
+    "Int8ActPerTensorFixedPointMSE",
     "Int8ActPerTensorFixedPointMinMaxInit",
     "Int8ActPerTensorFloat",
     "Int8ActPerTensorFloatBatchQuant1d",
     "Int8ActPerTensorFloatBatchQuant2d",
+    "Int8ActPerTensorFloatMSE",
     "Int8ActPerTensorFloatMinMaxInit",
     "Int8Bias",
     "Int8BiasPerTensorFixedPointInternalScaling",
     "Int8BiasPerTensorFloatInternalScaling",
     "Int8WeightPerChannelFixedPoint",
+    "Int8WeightPerChannelFixedPointMSE",
     "Int8WeightPerChannelFloat",
+    "Int8WeightPerChannelFloatMSE",
+    "Int8WeightPerGroupFloat",
     "Int8WeightPerTensorFixedPoint",
+    "Int8WeightPerTensorFixedPointMSE",
     "Int8WeightPerTensorFloat",
+    "Int8WeightPerTensorFloatMSE",
     "Int16Bias",
     "Int24Bias",
     "Int32Bias",
@@ -87,9 +117,11 @@ __all__ = [
     "SignedTernaryWeightPerTensorConst",
     "TruncTo8bit",
     "Uint8ActPerTensorFixedPoint",
+    "Uint8ActPerTensorFixedPointMSE",
     "Uint8ActPerTensorFixedPointMaxInit",
     "Uint8ActPerTensorFloat",
     "Uint8ActPerTensorFloatBatchQuant1d",
     "Uint8ActPerTensorFloatBatchQuant2d",
+    "Uint8ActPerTensorFloatMSE",
     "Uint8ActPerTensorFloatMaxInit",
 ]
