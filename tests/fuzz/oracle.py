@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-WIDEST_ADD, WIDEST_PRODUCT, WIDEST_WEIGHT, WIDEST_OFFSET = 2**26, 2**40, 2**24, 2**16
+WIDEST_ADD, WIDEST_PRODUCT, WIDEST_WEIGHT, WIDEST_SCALED, WIDEST_OFFSET = 2**26, 2**40, 2**24, 2**16, 2**16
 f32 = np.float32
 
 
@@ -301,7 +301,7 @@ class Oracle:
             return w.value.astype(np.int64), np.full((1,) * rank, Fraction(1), object)
         unit = gcd([Fraction(v) for v in w.value.astype(np.float64).ravel().tolist()])
         q = np.array([int(Fraction(v) / unit) for v in w.value.astype(np.float64).ravel().tolist()], object)
-        if max(map(abs, q)) > WIDEST_WEIGHT:
+        if max(map(abs, q)) > WIDEST_SCALED:
             return None
         return q.astype(np.int64).reshape(w.value.shape), np.full((1,) * rank, unit, object)
 

@@ -19,7 +19,10 @@ Int = NDArray[np.int64]
 Double = NDArray[np.float64]
 
 WIDEST_WEIGHT = 2**24
-"""Integer weights past this are taken for unquantized floats: a float32 significand is always on *some* grid."""
+"""Whole weights past this are taken for unquantized floats: float32 no longer holds every integer."""
+
+WIDEST_SCALED_WEIGHT = 2**16
+"""The same for weights that are multiples of a scale: floats of similar size always share a grid of some 24 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +120,7 @@ def common_grid(scales: Double, widest: int) -> tuple[float, Int] | None:
 def find_grid(values: Array, axis: int | None) -> Grid | None:
     """The grid that constant *values* lie on, one scale for all or, failing that, one per index of *axis*.
 
-    Returns None when they need more than 24-bit integers, which means they were never quantized.
+    Returns None when they need integers wider than any quantizer's, which means they were never quantized.
     """
     whole = np.asarray(values, np.float64)
     zero = np.zeros((1,) * whole.ndim)
@@ -143,5 +146,5 @@ def _unique_grid(values: Double) -> tuple[float, Int] | None:
     distinct, inverse = np.unique(values, return_inverse=True)
     if distinct.size > 2**16:
         return None
-    found = common_grid(distinct, WIDEST_WEIGHT)
+    found = common_grid(distinct, WIDEST_SCALED_WEIGHT)
     return None if found is None else (found[0], found[1][inverse].reshape(values.shape))
