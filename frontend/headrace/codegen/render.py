@@ -1,4 +1,4 @@
-"""Renders the templates of ``hls_templates/rtl``; what they say is decided by the layers.
+"""Renders the templates of ``hls_templates``; what they say is decided by the layers.
 
 Text reaches a template only through filters: ``finalize`` refuses a plain string in ``{{ }}``, so that nothing from
 a model file can enter generated code unescaped. Integers are written in decimal.
@@ -11,18 +11,14 @@ from functools import cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from headrace.codegen.cpp import CPP_FILTERS
 from headrace.codegen.names import is_identifier
+from headrace.codegen.safe import Verilog
 from headrace.layers.base import RtlModule
 from headrace.resources import hls_templates
 
 LIBRARY_PREFIX = "headrace_"
 """First part of the file and module name of every shared module."""
-
-
-class Verilog(str):
-    """Text that is safe to stand in generated code: what the filters return."""
-
-    __slots__ = ()
 
 
 def render_module(rtl: RtlModule, module: str, layer: str) -> tuple[str, dict[str, str]]:
@@ -47,9 +43,9 @@ def render_library(template: str) -> tuple[str, str]:
     return module, _render(template, {"module": module})
 
 
-def render_text(template: str, context: Mapping[str, object]) -> str:
-    """A template of ``hls_templates/rtl`` with *context*: for what is not a layer, such as the top level."""
-    return _render(template, context)
+def render_text(template: str, context: Mapping[str, object], folder: str = "rtl") -> str:
+    """A template of ``hls_templates/<folder>`` with *context*: for what is not a layer, such as the top level."""
+    return _render(template, context, folder)
 
 
 def library_modules() -> tuple[str, ...]:
@@ -57,24 +53,25 @@ def library_modules() -> tuple[str, ...]:
     return tuple(sorted(p.name.removesuffix(".sv.j2") for p in (hls_templates() / "rtl").glob("headrace_*.sv.j2")))
 
 
-def _render(template: str, context: Mapping[str, object]) -> str:
-    return _environment().get_template(template).render(context)
+def _render(template: str, context: Mapping[str, object], folder: str = "rtl") -> str:
+    return _environment(folder).get_template(template).render(context)
 
 
 @cache
-def _environment() -> Environment:
+def _environment(folder: str) -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(hls_templates() / "rtl"),
+        loader=FileSystemLoader(hls_templates() / folder),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # the output is SystemVerilog: `finalize` and the filters are its escaping
+        autoescape=False,  # the output is SystemVerilog or C++: `finalize` and the filters are its escaping
         finalize=_finalize,
     )
     environment.filters.update(
         {"ident": ident, "comment": comment, "quoted": quoted, "hexlit": hexlit, "declit": declit, "bits": bits}
     )
+    environment.filters.update(CPP_FILTERS)
     return environment
 
 

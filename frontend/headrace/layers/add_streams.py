@@ -12,6 +12,7 @@ from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import IntAdd
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.hls import HlsCall
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +99,18 @@ class AddStreams(Layer):
             "channels": self.streams[0].shape[-1],
         }
         return RtlModule("add_streams.sv.j2", context)
+
+    def hls(self) -> HlsCall:
+        ends = [sorted((f * s.range.lo, f * s.range.hi)) for f, s in zip(self.factors, self.streams, strict=True)]
+        values = [v for pair in ends for v in pair] + [self.output.lo, self.output.hi, *self.factors]
+        values += [v for stream in self.streams for v in (stream.range.lo, stream.range.hi)]
+        parameters = (
+            ("words", self.cycles),
+            ("factor0", self.factors[0]),
+            ("factor1", self.factors[1]),
+            ("acc_bits", IntRange(min(-1, *values), max(values)).bits),
+        )
+        return HlsCall("add_streams.hpp", "add_streams", parameters, self.cycles)
 
 
 @lowers(IntAdd)

@@ -16,6 +16,7 @@ from typing import ClassVar, Self, TypeVar
 
 from headrace.errors import FoldingError, UnsupportedError
 from headrace.ir import IntRange, Op, TensorType
+from headrace.layers.hls import HlsCall, HlsStream
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,14 @@ class Layer(Op):
     @abstractmethod
     def rtl(self) -> RtlModule:
         """The SystemVerilog module of this layer."""
+
+    def hls(self) -> HlsCall | HlsStream:
+        """The C++ function of this layer for high-level synthesis.
+
+        Raises:
+            UnsupportedError: when there is none; names the layer's kind.
+        """
+        raise UnsupportedError(f"layer kind {self.kind} has no HLS template; use the backend 'rtl'")
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         return tuple(stream.tensor for stream in self.outputs)

@@ -13,6 +13,7 @@ from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir import integer as ops
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import Int, index_bits
 from headrace.layers.recode import Recode
 
@@ -121,6 +122,15 @@ class Concat(Layer):
             "cycles": self.cycles,
         }
         return RtlModule("concat.sv.j2", context)
+
+    def hls(self) -> HlsCall:
+        ins = tuple(f"in{k}" for k in range(len(self.streams)))
+        parameters = (("words", self.cycles),)
+        if self.parallel:
+            return HlsCall("concat.hpp", "concat_pixels", parameters, self.cycles, arguments=("out0", *ins))
+        words = np.array(self.channels) // self.simd
+        tables = {"words": HlsTable(words, IntRange(0, int(words.max())))}
+        return HlsCall("concat.hpp", "concat", parameters, self.cycles, tables, ("out0", "words", *ins))
 
 
 @lowers(ops.Concat)

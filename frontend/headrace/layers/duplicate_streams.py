@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from headrace.ir import Array
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
+from headrace.layers.hls import HlsCall
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,3 +57,6 @@ class DuplicateStreams(Layer):
     def rtl(self) -> RtlModule:
         context = {"copies": self.copies, "word": self.inputs[0].word_bits, "cycles": self.cycles}
         return RtlModule("duplicate_streams.sv.j2", context)
+
+    def hls(self) -> HlsCall:
+        return HlsCall("duplicate_streams.hpp", "duplicate_streams", (("words", self.cycles),), self.cycles)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from headrace.errors import FoldingError
 from headrace.ir import Array
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType
+from headrace.layers.hls import HlsStream
 from headrace.layers.memory import index_bits, memory_resources, ram_style
 
 
@@ -66,3 +67,6 @@ class FIFO(Layer):
             "ram_style": ram_style(words, self.stream.word_bits),
         }
         return RtlModule("fifo.sv.j2", context)
+
+    def hls(self) -> HlsStream:
+        return HlsStream(self.depth)

@@ -14,9 +14,10 @@ from typing import ClassVar
 import numpy as np
 
 from headrace.errors import FoldingError
-from headrace.ir import Array
+from headrace.ir import Array, IntRange
 from headrace.ir import integer as ops
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.hls import HlsCall, HlsTable, buffered_cycles
 from headrace.layers.memory import Int, index_bits, memory_resources, ram_style
 from headrace.layers.ring import Loop, programme, signed_bits
 
@@ -170,6 +171,19 @@ class Gather(Layer):
         digits = -(-bits // 4)
         table = "".join(f"{p:0{digits}x}\n" for p in self.positions)
         return RtlModule("gather.sv.j2", context, {} if loops is not None or self.parallel else {"positions": table})
+
+    def hls(self) -> HlsCall:
+        pixels = ("pixels", self.pixels)
+        if self.parallel:
+            indices = HlsTable(np.array(self.indices), IntRange(0, self.channels - 1), together=(1,))
+            return HlsCall("gather.hpp", "gather_pixels", (pixels,), self.cycles, {"indices": indices})
+        starts = np.arange(self.pixels)[:, None] * self.in_words
+        newest = (starts + self.positions).ravel()
+        oldest = np.repeat(starts, self.out_words)
+        cycles = buffered_cycles(newest, oldest, 1, 2 * self.in_words, self.pixels * self.in_words)
+        storage = ram_style(self.out_words, index_bits(self.in_words))
+        tables = {"positions": HlsTable(self.positions, IntRange(0, self.in_words - 1), storage=storage)}
+        return HlsCall("gather.hpp", "gather", (pixels, ("words", self.in_words), ("cycles", cycles)), cycles, tables)
 
 
 def _together(indices: Int, block: int) -> bool:

@@ -11,6 +11,7 @@ from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import IntTopK
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.hls import HlsCall
 from headrace.layers.memory import index_bits
 
 
@@ -108,6 +109,17 @@ class LabelSelect(Layer):
             "left_bits": self.k.bit_length(),
         }
         return RtlModule("label_select.sv.j2", context, library=("headrace_top_lane.sv.j2",))
+
+    def hls(self) -> HlsCall:
+        parameters = (
+            ("vectors", self.vectors),
+            ("words", self.words),
+            ("k", self.k),
+            ("slots", self.slots),
+            ("largest", int(self.largest)),
+        )
+        cycles = self.vectors * (self.words + self.k)  # labels leave before the next vector is read
+        return HlsCall("label_select.hpp", "label_select", parameters, cycles)
 
 
 @lowers(IntTopK)

@@ -12,6 +12,7 @@ from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import Lookup as LookupOp
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import Int, index_bits, memory_resources, memory_text, ram_style
 from headrace.numerics import interleave_channels
 
@@ -107,16 +108,28 @@ class Lookup(Layer):
         }
         return RtlModule("lookup.sv.j2", context, self._memories(lanes))
 
+    def hls(self) -> HlsCall:
+        lanes = 1 if self.shared else self.pe
+        table = interleave_channels(self._by_code(), lanes)  # (groups, lanes, codes)
+        storage = ram_style(self.depth, self.output.bits)
+        tables = {"table": HlsTable(table, self.output, apart=(2,), storage=storage, ports=self.pe // lanes)}
+        parameters = (("words", self.cycles), ("groups", self.groups))
+        return HlsCall("lookup.hpp", "lookup", parameters, self.cycles, tables)
+
     def _memories(self, lanes: int) -> dict[str, str]:
-        """One memory a lane: entry ``group * 2**bits + code of x``; codes that cannot occur hold the first result."""
+        """One memory a lane: entry ``group * 2**bits + code of x``."""
+        per_lane = interleave_channels(self._by_code(), lanes).transpose(1, 0, 2).reshape(lanes, -1, 1)
+        return {f"table{lane}": memory_text(per_lane[lane], self.output) for lane in range(lanes)}
+
+    def _by_code(self) -> Int:
+        """The table with a column for each code of x; codes that cannot occur hold the first result."""
         r = self.stream.range
         values = np.arange(r.lo, r.hi + 1)
         codes = (values > 0).astype(np.int64) if r.bipolar else values & ((1 << r.bits) - 1)
-        by_code = np.repeat(self.table[:, :1], 1 << r.bits, axis=1)
+        by_code: Int = np.repeat(self.table[:, :1], 1 << r.bits, axis=1)
         keep = np.abs(values) == 1 if r.bipolar else np.ones(values.shape, np.bool_)
         by_code[:, codes[keep]] = self.table[:, keep]
-        per_lane = interleave_channels(by_code, lanes).transpose(1, 0, 2).reshape(lanes, -1, 1)
-        return {f"table{lane}": memory_text(per_lane[lane], self.output) for lane in range(lanes)}
+        return by_code
 
 
 @lowers(LookupOp)

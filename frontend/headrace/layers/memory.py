@@ -39,6 +39,19 @@ def value_range(values: Int) -> IntRange:
     return IntRange(int(values.min(initial=0)), int(values.max(initial=0)))
 
 
+def partial_sums(weights: Int, x: IntRange) -> IntRange:
+    """What the running sums of ``x @ weights`` can be in any order, from 0 to the last, as a signed range.
+
+    Args:
+        weights: ``(terms, results)``.
+        x: range of the inputs.
+    """
+    ends = np.sort(np.stack([weights * x.lo, weights * x.hi]), axis=0)
+    low = np.minimum(ends[0], 0).sum(axis=0).min(initial=-1)
+    high = np.maximum(ends[1], 0).sum(axis=0).max(initial=0)
+    return IntRange(int(low), int(high))
+
+
 def index_bits(count: int) -> int:
     """Width of an index into *count* things, at least 1."""
     return max((count - 1).bit_length(), 1)

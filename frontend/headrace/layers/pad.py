@@ -14,6 +14,7 @@ from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import IntPad, IntZeroInsert
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import Int, index_bits, memory_text, packed_words, value_range
 from headrace.layers.recode import Recode
 
@@ -162,10 +163,16 @@ class Pad(Layer):
         word = self.outputs[0].word_bits
         return Resources(lut=4 * counters + word, ff=counters + word + self.inputs[0].word_bits + 3)
 
-    def rtl(self) -> RtlModule:
+    @property
+    def _fill_words(self) -> Int:
+        """Constants by word of a pixel, one word when all are equal."""
         fill = self.fill if self.out_shape != self.stream.shape else np.array([self.element.hi])  # nothing to fill
-        words = np.broadcast_to(fill, self.out_shape[-1:]).reshape(-1, self.simd)
-        constant = bool((words == words[0]).all())
+        words: Int = np.broadcast_to(fill, self.out_shape[-1:]).reshape(-1, self.simd)
+        return words[:1] if bool((words == words[0]).all()) else words
+
+    def rtl(self) -> RtlModule:
+        words = self._fill_words
+        constant = words.shape[0] == 1
         context = {
             "axes": self.axes,
             "shape": self.stream.shape,
@@ -181,6 +188,20 @@ class Pad(Layer):
             "cycles": self.cycles,
         }
         return RtlModule("pad.sv.j2", context, {} if constant else {"fill": memory_text(words, self.element)})
+
+    def hls(self) -> HlsCall:
+        axes: dict[str, PadAxis] = {}
+        for name, axis in zip("cwh", reversed(range(len(self.steps))), strict=False):
+            unit = self.simd if name == "c" else 1
+            begin, n = self.pads[axis][0] // unit, self.stream.shape[axis] // unit
+            axes[name] = PadAxis(name, begin, n, self.steps[axis], self.out_shape[axis] // unit)
+        parameters = []
+        for name in "hwc":
+            axis_ = axes.get(name, PadAxis(name, 0, 1, 1, 1))
+            parameters += [(f"count_{name}", axis_.count), (f"begin_{name}", axis_.begin)]
+            parameters += [(f"real_{name}", axis_.real), (f"step_{name}", axis_.step)]
+        table = HlsTable(self._fill_words, self.element, together=(2,))
+        return HlsCall("pad.hpp", "pad", tuple(parameters), self.cycles, {"fill": table})
 
 
 @lowers(IntPad)

@@ -14,6 +14,7 @@ import numpy as np
 from headrace.errors import FoldingError
 from headrace.ir import IntRange
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
+from headrace.layers.hls import HlsCall
 from headrace.layers.memory import Int, index_bits, memory_resources
 from headrace.layers.window import Window
 
@@ -149,3 +150,16 @@ class Pool(Layer):
             "latency": self.latency,
         }
         return RtlModule(self.template, context)
+
+    def hls(self) -> HlsCall:
+        name = self.template.removesuffix(".sv.j2")
+        if self.whole:
+            parameters = (("pixels", self.pixels), ("folds", self.folds), *self.hls_extra)
+            return HlsCall(f"{name}.hpp", f"{name}_whole", parameters, self.window.in_words)
+        parameters = (*self.window.hls_parameters, *self.hls_extra)
+        return HlsCall(f"{name}.hpp", name, parameters, self.window.hls_cycles)
+
+    @property
+    def hls_extra(self) -> tuple[tuple[str, int], ...]:
+        """Parameters of the HLS template besides the windows."""
+        return ()

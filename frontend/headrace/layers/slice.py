@@ -13,6 +13,7 @@ from headrace.errors import FoldingError
 from headrace.ir import Array
 from headrace.ir import integer as ops
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.hls import HlsCall
 from headrace.layers.memory import Int, index_bits
 
 
@@ -127,6 +128,14 @@ class Slice(Layer):
             "latency": self.latency,
         }
         return RtlModule("slice.sv.j2", context)
+
+    def hls(self) -> HlsCall:
+        pixels = ("pixels", self.cycles * self.simd // self.channels)
+        if self.parallel:
+            elements = (pixels, ("first", self.start), ("step", self.step))
+            return HlsCall("slice.hpp", "slice_pixels", elements, self.cycles)
+        kept = ("first", self.kept_words[0]), ("last", self.kept_words[-1]), ("step", self.step)
+        return HlsCall("slice.hpp", "slice", (pixels, ("words", self.channels // self.simd), *kept), self.cycles)
 
 
 @lowers(ops.Slice)

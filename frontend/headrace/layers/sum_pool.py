@@ -33,6 +33,10 @@ class SumPool(Pool):
     def neutral(self) -> int:
         return 0
 
+    @property
+    def hls_extra(self) -> tuple[tuple[str, int], ...]:
+        return (("acc_bits", IntRange(min(-1, self.output.lo), max(0, self.output.hi)).bits),)
+
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         x = np.moveaxis(inputs[0].astype(np.int64), -1, 1)
         windows = sliding_windows(x, self.kernel, self.strides, self.dilations, self.pads, 0)

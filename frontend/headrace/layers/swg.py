@@ -12,6 +12,7 @@ from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import sliding_windows
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
+from headrace.layers.hls import HlsCall
 from headrace.layers.memory import Int
 from headrace.layers.recode import Recode, with_zero
 from headrace.layers.window import Window
@@ -119,3 +120,7 @@ class SWG(Layer):
             "recode": Recode(self.element, self.out_element),
         }
         return RtlModule("swg.sv.j2", context)
+
+    def hls(self) -> HlsCall:
+        cycles = self.window.hls_cycles
+        return HlsCall("swg.hpp", "swg", self.window.hls_parameters, cycles)

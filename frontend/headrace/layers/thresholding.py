@@ -13,7 +13,8 @@ from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import Activation
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
-from headrace.layers.memory import Int, Table, index_bits, memory_resources
+from headrace.layers.hls import HlsCall, HlsTable
+from headrace.layers.memory import Int, Table, index_bits, memory_resources, ram_style
 from headrace.numerics import interleave_channels
 
 STYLES = ("parallel", "search")
@@ -215,6 +216,40 @@ class Thresholding(Layer):
         memories = {name: table.text for name, table in tables.items() if table.literal is None}
         return RtlModule("thresholding.sv.j2", context, memories)
 
+    def hls(self) -> HlsCall:
+        f, y = self.function, self.output
+        steps = int(np.abs(f.step).max()) * self.steps
+        widest = IntRange(-steps + min(y.lo, 0), steps + max(y.hi, 0))  # base, step * count, and their sum
+        parameters = (("words", self.cycles), ("groups", self.groups), ("acc_bits", widest.bits))
+        tables = {"base": self._hls_row(f.base), "step": self._hls_row(f.step)}
+        if self.method == "parallel":
+            width = self.lanes * self.steps * self.stream.bits
+            cuts = self._hls_table(f.cuts, together=(2, 3), storage=ram_style(self.groups, width))
+            order = ("in0", "out0", "cuts", "base", "step")
+            return HlsCall("thresholding.hpp", "thresholding", parameters, self.cycles, {"cuts": cuts, **tables}, order)
+        for level, cuts_of_level in enumerate(self._levels()):
+            storage = ram_style(self.groups << level, self.stream.bits)
+            ports = self.pe // self.lanes
+            tables[f"cuts{level}"] = self._hls_table(cuts_of_level, apart=(2,), storage=storage, ports=ports)
+        return HlsCall("thresholding.hpp", "thresholding_search", parameters, self.cycles, tables)
+
+    def _hls_table(
+        self, cuts: Int, together: tuple[int, ...] = (), apart: tuple[int, ...] = (), storage: str = "", ports: int = 1
+    ) -> HlsTable:
+        """Cuts ``(rows, n)`` as ``(groups, lanes, n)``; those of bipolar inputs as numbers, not codes."""
+        values = 2 * cuts - 1 if self.stream.range.bipolar else cuts
+        x = IntRange(-1, 1) if self.stream.range.bipolar else self.function.range
+        return HlsTable(interleave_channels(values, self.lanes), x, together, apart, storage, ports)
+
+    def _hls_row(self, values: Int) -> HlsTable:
+        """One value a row as ``(groups, lanes)``, or one for all."""
+        if np.all(values == values[0]):
+            values, lanes = values[:1], 1
+        else:
+            lanes = self.lanes
+        r = IntRange(int(values.min()), int(values.max()))
+        return HlsTable(interleave_channels(values[:, np.newaxis], lanes)[..., 0], r, together=(2,))
+
     @property
     def _step_kind(self) -> str:
         step = self.function.step
@@ -230,11 +265,8 @@ class Thresholding(Layer):
         if self.method == "parallel":
             tables["cuts"] = Table(self._by_group(f.cuts), f.range)
         else:
-            full = np.full((f.rows, (1 << self.levels) - 1), f.range.hi, np.int64)  # x > hi never holds
-            full[:, : self.steps] = f.cuts
-            for level in range(self.levels):
-                first, apart = (1 << (self.levels - level - 1)) - 1, 1 << (self.levels - level)
-                for lane, cuts in enumerate(interleave_channels(full[:, first::apart], self.lanes).swapaxes(0, 1)):
+            for level, cuts_of_level in enumerate(self._levels()):
+                for lane, cuts in enumerate(interleave_channels(cuts_of_level, self.lanes).swapaxes(0, 1)):
                     tables[f"cuts{level}_{lane}"] = Table(cuts.reshape(-1, 1), f.range)
         if np.any(f.base != f.base[0]):
             tables["base"] = Table(self._by_group(f.base[:, np.newaxis]) & word.hi, word)
@@ -243,6 +275,15 @@ class Thresholding(Layer):
         elif self._step_kind == "multiply":
             tables["step"] = Table(self._by_group(f.step[:, np.newaxis]) & word.hi, word)
         return tables
+
+    def _levels(self) -> list[Int]:
+        """Cuts ``(rows, 2**level)`` that each level of the binary search compares with."""
+        f = self.function
+        full = np.full((f.rows, (1 << self.levels) - 1), f.range.hi, np.int64)  # x > hi never holds
+        full[:, : self.steps] = f.cuts
+        return [
+            full[:, (1 << (self.levels - level - 1)) - 1 :: 1 << (self.levels - level)] for level in range(self.levels)
+        ]
 
     def _by_group(self, rows: Int) -> Int:
         """``(rows, n)`` to one word ``(groups, lanes * n)`` for each channel group."""

@@ -13,6 +13,7 @@ from headrace.errors import FoldingError
 from headrace.ir import Array
 from headrace.ir.integer import IntUpsample
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.hls import HlsCall
 from headrace.layers.memory import Int
 from headrace.layers.ring import Freed, Loop, Ring
 
@@ -153,6 +154,11 @@ class Upsample(Layer):
             "cycles": self.cycles,
         }
         return RtlModule("upsample.sv.j2", context)
+
+    def hls(self) -> HlsCall:
+        (height, width), (tall, wide) = self.ring.size, self.ring.factors
+        parameters = (("height", height), ("width", width), ("folds", self.ring.folds), ("tall", tall), ("wide", wide))
+        return HlsCall("upsample.hpp", "upsample", parameters, self.outputs[0].words)
 
 
 @lowers(IntUpsample)

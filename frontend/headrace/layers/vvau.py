@@ -14,12 +14,14 @@ from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import sliding_windows
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
+from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import (
     Int,
     index_bits,
     memory_resources,
     memory_text,
     packed_words,
+    partial_sums,
     ram_style,
     value_range,
 )
@@ -221,3 +223,16 @@ class VVAU(Layer):
         }
         memories = {} if constant else {"weights": memory_text(words, self.weight_range)}
         return RtlModule("vvau.sv.j2", context, memories)
+
+    def hls(self) -> HlsCall:
+        words = self.channels // self.pe * self.passes
+        weights = HlsTable(
+            self.weight_words.reshape(words, self.pe, self.kernels, self.simd),
+            self.weight_range,
+            together=(2, 3, 4),
+            storage=ram_style(words, self.pe * self.kernels * self.simd * self.weight_range.bits),
+        )
+        taps = self.weights.reshape(-1, self.weights.shape[2]).T
+        acc = partial_sums(taps, self.stream.range)
+        parameters = (*self.window.hls_parameters, ("passes", self.passes), ("acc_bits", acc.bits))
+        return HlsCall("vvau.hpp", "vvau", parameters, self.window.hls_cycles, {"weights": weights})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import lcm
+from math import gcd, lcm
 from typing import ClassVar
 
 from headrace.ir import Array
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType
+from headrace.layers.hls import HlsCall
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,3 +83,7 @@ class StreamingDataWidthConverter(Layer):
             "left_bits": self.cut.bit_length(),
         }
         return RtlModule("width_converter.sv.j2", context)
+
+    def hls(self) -> HlsCall:
+        parameters = (("cycles", self.cycles), ("chunk", gcd(self.stream.elements, self.out_elements)))
+        return HlsCall("width_converter.hpp", "width_converter", parameters, self.cycles)

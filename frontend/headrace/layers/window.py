@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import FoldingError
 from headrace.ir.integer import window_output
+from headrace.layers.hls import buffered_cycles
 from headrace.layers.memory import Int
 from headrace.layers.ring import Freed, Lane, Loop, Ring, signed_bits
 
@@ -258,6 +259,48 @@ class Window(Ring):
     @property
     def settled(self) -> Loop | None:
         return self.inner[0] if self.inner else None
+
+    # -- constants of the HLS template --------------------------------------------------------------------------------
+
+    @property
+    def hls_parameters(self) -> tuple[tuple[str, int], ...]:
+        """The configuration of ``window.hpp``."""
+        rows = self.kernel[0] if self.taps == self.kernel_taps else 1
+        names = {
+            "height": self.size[0],
+            "width": self.size[1],
+            "folds": self.folds,
+            "kernel_h": self.kernel[0],
+            "kernel_w": self.kernel[1],
+            "stride_h": self.strides[0],
+            "stride_w": self.strides[1],
+            "dilation_h": self.dilations[0],
+            "dilation_w": self.dilations[1],
+            "pad_top": self.pads[0][0],
+            "pad_left": self.pads[1][0],
+            "out_h": self.out[0],
+            "out_w": self.out[1],
+            "lanes_h": rows,
+            "lanes_w": self.taps // rows,
+            "depthwise": int(self.depthwise),
+            "cycles": self.hls_cycles,
+        }
+        return tuple(names.items())
+
+    @cached_property
+    def hls_cycles(self) -> int:
+        """Iterations of a loop over ``window.hpp``, which holds as many rows as a window spans."""
+        span = (self.kernel[0] - 1) * self.dilations[0] + 1, (self.kernel[1] - 1) * self.dilations[1] + 1
+        first = [np.arange(self.out[axis]) * self.strides[axis] - self.pads[axis][0] for axis in (0, 1)]
+        last_y, last_x = (np.minimum(first[axis] + span[axis], self.size[axis]) - 1 for axis in (0, 1))
+        newest = last_y[:, None] * self.row_words + (last_x + 1) * self.folds - 1
+        newest[(last_y[:, None] < 0) | (last_x < 0)] = -1
+        oldest = first[0][:, None] * self.row_words + np.clip(first[1], 0, self.size[1] - 1) * self.folds
+        oldest[first[0] < 0] = 0
+        oldest[first[0] >= self.size[0]] = self.in_words
+        return buffered_cycles(
+            newest.ravel(), oldest.ravel(), self.window_words, span[0] * self.row_words, self.in_words
+        )
 
     @property
     def frees(self) -> tuple[Freed, ...]:

@@ -1,0 +1,67 @@
+// MaxPool: the largest value of each window of an image; padding never wins.
+#pragma once
+
+#include "window.hpp"
+
+namespace headrace {
+
+template <class X, int PE>
+void larger(pack<X, PE>& best, const pack<X, PE>& x, bool first) {
+    PRAGMA_HLS(HLS INLINE)
+    for (int pe = 0; pe < PE; ++pe) {
+        PRAGMA_HLS(HLS UNROLL)
+        best[pe] = first || value(x[pe]) > value(best[pe]) ? x[pe] : best[pe];
+    }
+}
+
+// CONFIG: as for window_buffer, and cycles (from the first word of a frame read to its last word written).
+template <class CONFIG, class X, int PE>
+void max_pool(hls::stream<pack<X, PE>>& in, hls::stream<pack<X, PE>>& out) {
+    PRAGMA_HLS(HLS INLINE)
+    window_buffer<CONFIG, X, PE> window;
+    PRAGMA_HLS(HLS AGGREGATE variable=window.lines compact=bit)
+    pack<X, PE> best;
+    bool empty = true;  // no pixel of the window seen yet
+
+    for (int cycle = 0; cycle < CONFIG::cycles; ++cycle) {
+        PRAGMA_HLS(HLS PIPELINE II=1)
+        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=inter false)
+        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=intra false)
+        const bool ready = window.ready();
+        window.take(in);
+        if (ready) {
+            if (window.first_tap()) empty = true;
+            if (window.inside(0)) {
+                larger(best, window.word(0), empty);
+                empty = false;
+            }
+            if (window.last_tap()) out.write(best);
+            window.advance();
+        }
+    }
+}
+
+// The only window is the whole image: reduced as it arrives, one running value per channel.
+//
+// CONFIG: pixels, folds (words of a pixel).
+template <class CONFIG, class X, int PE>
+void max_pool_whole(hls::stream<pack<X, PE>>& in, hls::stream<pack<X, PE>>& out) {
+    PRAGMA_HLS(HLS INLINE)
+    pack<X, PE> best[CONFIG::folds];
+    PRAGMA_HLS(HLS AGGREGATE variable=best compact=bit)
+    int pixel = 0;
+    int fold = 0;
+    for (int word = 0; word < CONFIG::pixels * CONFIG::folds; ++word) {
+        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        larger(best[fold], in.read(), pixel == 0);
+        if (pixel == CONFIG::pixels - 1) out.write(best[fold]);
+        if (fold < CONFIG::folds - 1) {
+            ++fold;
+        } else {
+            fold = 0;
+            ++pixel;
+        }
+    }
+}
+
+}  // namespace headrace

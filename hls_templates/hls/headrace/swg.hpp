@@ -1,0 +1,39 @@
+// SWG: sliding window generator. An image becomes the stream of its windows, so that a convolution is a product.
+#pragma once
+
+#include "window.hpp"
+
+namespace headrace {
+
+// CONFIG: as for window_buffer, and cycles (from the first word of a frame read to its last word written).
+template <class CONFIG, class X, class Y, int N, int M>
+void swg(hls::stream<pack<X, N>>& in, hls::stream<pack<Y, M>>& out) {
+    PRAGMA_HLS(HLS INLINE)
+    window_buffer<CONFIG, X, N> window;
+    static_assert(M == N * window.lanes, "a word holds one tap of every lane");
+    PRAGMA_HLS(HLS AGGREGATE variable=window.lines compact=bit)
+    PRAGMA_HLS(HLS ARRAY_PARTITION variable=window.lines complete dim=1)
+
+    for (int cycle = 0; cycle < CONFIG::cycles; ++cycle) {
+        PRAGMA_HLS(HLS PIPELINE II=1)
+        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=inter false)
+        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=intra false)
+        const bool ready = window.ready();
+        window.take(in);
+        if (ready) {
+            pack<Y, M> y;
+            for (int lane = 0; lane < window.lanes; ++lane) {
+                PRAGMA_HLS(HLS UNROLL)
+                const bool inside = window.inside(lane);
+                for (int i = 0; i < N; ++i) {
+                    PRAGMA_HLS(HLS UNROLL)
+                    y[lane * N + i] = inside ? convert<Y>(window.word(lane)[i]) : Y(0);
+                }
+            }
+            out.write(y);
+            window.advance();
+        }
+    }
+}
+
+}  // namespace headrace
