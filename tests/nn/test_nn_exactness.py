@@ -280,3 +280,35 @@ def test_power_of_two_scales_are_powers_of_two():
     act(torch.rand(50) * 5)
     exponent = torch.log2(act.eval().act_quant.scale())
     assert torch.equal(exponent, exponent.round())
+
+
+def test_a_sum_with_a_bias_off_the_grid_is_not_taken_for_integers():
+    identity = qnn.QuantIdentity(return_quant_tensor=True)
+    first = qnn.QuantLinear(10, 6, return_quant_tensor=True)
+    second = qnn.QuantLinear(6, 4)
+    model = nn.Sequential(identity, first, second)
+    model(torch.randn(5, 10))
+    model.eval()
+    with torch.no_grad():
+        y = first(identity(torch.randn(5, 10)))
+        out = second(y)
+        assert not second.last_was_exact
+        assert torch.allclose(out, torch.nn.functional.linear(y.value, second.quant_weight().value, second.bias))
+
+
+def test_integer_sums_pass_on_exactly_without_requantization():
+    identity = qnn.QuantIdentity(bit_width=4, return_quant_tensor=True)
+    first = qnn.QuantLinear(10, 6, bias=False, weight_bit_width=3, return_quant_tensor=True)
+    second = qnn.QuantLinear(6, 4, bias=False, weight_bit_width=3)
+    model = nn.Sequential(identity, first, second)
+    model(torch.randn(5, 10))
+    model.eval()
+    with torch.no_grad():
+        x = identity(torch.randn(50, 10))
+        y = first(x)
+        out = second(y)
+    n_y = _ints(x) @ _ints(first.quant_weight()).T
+    assert np.array_equal(_ints(y), n_y)
+    w = second.quant_weight()
+    assert second.last_was_exact
+    assert np.array_equal(out.numpy(), ref.linear(n_y, _ints(w), y.scale.detach().numpy().item(), w.scale.numpy()))

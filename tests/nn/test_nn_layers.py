@@ -345,3 +345,41 @@ def test_plain_tensors_in_inference_mode_are_not_trusted():
         x = identity(torch.randn(5, 4))
         assert exact.quantized(x) is None
         layer(x)
+
+
+def _train_in_process(rank, path, results):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=2)
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model = nn.Sequential(
+        qnn.QuantIdentity(return_quant_tensor=True, collect_stats_steps=3),
+        qnn.QuantLinear(4, 8, weight_bit_width=3, weight_scaling_impl_type="PARAMETER_FROM_STATS"),
+        qnn.QuantReLU(bit_width=4, collect_stats_steps=3),
+        qnn.QuantLinear(8, 2),
+    )
+    parallel = nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(parallel.parameters(), 0.1)
+    torch.manual_seed(rank + 1)
+    for _ in range(6):
+        optimizer.zero_grad()
+        parallel(torch.randn(5, 4) * (rank + 1)).pow(2).sum().backward()
+        optimizer.step()
+    torch.save(model.state_dict(), f"{results}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def test_distributed_processes_stay_equal(tmp_path):
+    torch.multiprocessing.spawn(_train_in_process, (str(tmp_path / "store"), str(tmp_path)), nprocs=2)
+    first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
+    assert any("scaling_impl" in name for name in first)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_compiled_model_is_the_same():
+    model = _model()
+    model(torch.randn(5, 4))
+    compiled = torch.compile(copy.deepcopy(model), backend="eager")
+    x = torch.randn(5, 4)
+    assert torch.equal(compiled(x), model(x))
+    model.eval(), compiled.eval()
+    assert torch.equal(compiled(x), model(x))

@@ -25,6 +25,7 @@ from headrace.quant_tensor import IntQuantTensor
 
 FLOAT32_EXACT = 2**24
 FLOAT64_EXACT = 2**53
+MAX_INPUT_BITS = 22
 _GRID = "_headrace_grid"
 
 
@@ -121,11 +122,14 @@ def accumulate(x: Tensor, weight: WeightIntegers, bound: float, geometry: Geomet
 def apply(layer: Any, input: Any, weight: Any, bias: Tensor | None, geometry: Geometry) -> Tensor | None:
     """The exact output of *layer*, or ``None`` where it is not integer arithmetic.
 
-    That is: the input or the weight is not quantized, or the input has a scale a channel that the sum runs over.
+    That is: the input or the weight is not quantized, the input has a scale a channel that the sum runs over, or it
+    is the sum of a layer with a bias off the grid, or of more than 22 bits.
     """
     x = quantized(input)
     if x is None or not isinstance(weight, IntQuantTensor) or x.value.dtype != torch.float32:
         return None
+    if float(x.bit_width) > MAX_INPUT_BITS or not bool((x.zero_point == torch.round(x.zero_point)).all()):
+        return None  # a sum that was never quantized: its float32 values do not tell the integers
     cached = layer._weight_cache.integers(layer, weight)
     input_scale = geometry.input_scale_per_output(x.scale.detach(), x.value)
     if cached is None or input_scale is None:

@@ -214,7 +214,8 @@ class QuantWeightBiasInputOutputLayer(QuantLayer):
             self.last_was_exact = value is not None
         if value is None:
             value = geometry(unpack_quant_tensor(input), unpack_quant_tensor(weight), bias_value)
-        if isinstance(input, IntQuantTensor) and isinstance(weight, IntQuantTensor):
+        described = self.return_quant_tensor and not self.output_quant.is_quant_enabled
+        if described and isinstance(input, IntQuantTensor) and isinstance(weight, IntQuantTensor):
             return exact.output_quant_tensor(geometry, value, input, weight, bias)
         return value
 
