@@ -112,11 +112,11 @@ class IntQuant(Quantizer):
         return codes
 
     def codes(self, x: Single) -> Int:
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             return self._finish(_no_zero_by_zero(x / self.step + self.zero_point, self.step))
 
     def exact_codes(self, x: Double) -> Int:
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             return self._finish(_no_zero_by_zero(x / self.scale + self.zero_point.astype(np.float64), self.step))
 
 
@@ -147,7 +147,8 @@ class RawCodes(IntQuant):
         return codes
 
     def codes(self, x: Single) -> Int:
-        return self._code(x / self.step)
+        with np.errstate(over="ignore"):
+            return self._code(x / self.step)
 
     def exact_codes(self, x: Double) -> Int:
         return self._code(x / self.step.astype(np.float64))
