@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headrace_sim.c_simulation import CsimOptions, CsimResult, csim
     from headrace_sim.cache import BuildCache
     from headrace_sim.compare import Mismatch, first_mismatch
     from headrace_sim.errors import (
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "cache": ("BuildCache",),
     "compare": ("Mismatch", "first_mismatch"),
+    "c_simulation": ("CsimOptions", "CsimResult", "csim"),
     "errors": (
         "ArrayError",
         "BuildError",
@@ -55,6 +57,8 @@ __all__ = [
     "ArrayError",
     "BuildCache",
     "BuildError",
+    "CsimOptions",
+    "CsimResult",
     "DeadlockError",
     "Layer",
     "LintMessage",
@@ -70,6 +74,7 @@ __all__ = [
     "Stream",
     "ToolInfo",
     "Violation",
+    "csim",
     "find_tools",
     "first_mismatch",
     "lint",

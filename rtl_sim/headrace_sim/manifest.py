@@ -12,7 +12,8 @@
      "streams": [{"name": "fc1_out", "layer": "fc1", "signal": "s_fc1_out", "bits": 2,
                   "encoding": "signed", "elements_per_word": 2, "frame_elements": 64}, ...],
      "interval_cycles": 128, "latency_cycles": 300,
-     "layers": [{"name": "fc1", "kind": "MVAU", "cycles": 128, "outputs": ["fc1_out"]}, ...]}
+     "layers": [{"name": "fc1", "kind": "MVAU", "cycles": 128, "outputs": ["fc1_out"]}, ...],
+     "hls": ["hls/tfc.cpp", ...]}        the same design in C++, with its test bench; may be left out
 
 Contract with the code generator:
 
@@ -29,6 +30,9 @@ Contract with the code generator:
   beside the model, so that the sources stay free of simulator pragmas and a simulation that does not trace
   runs at full speed. The names must be plain identifiers (no escaped names), not
   inside a generate block, and not arrays of streams.
+* `sources` may be empty when `hls` is not. Every file of `hls` that ends in .cpp is compiled, with `hls` and the
+  folders of files that end in .h as include folders. A stream's `hls` is the name of the `hls::stream` that carries
+  its words.
 * `layers` is in topological order. A layer's `outputs` name internal streams, or output tensors or ports.
 """
 
@@ -104,6 +108,7 @@ class Stream(WordFormat):
     name: str
     layer: str
     signal: str
+    hls: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +139,7 @@ class Manifest:
     interval_cycles: int = 0
     latency_cycles: int = 0
     layers: tuple[Layer, ...] = ()
+    hls: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check(self)
@@ -178,7 +184,7 @@ def load(path: Path | str) -> Manifest:
         manifest = from_dict(data, file.resolve().parent)
     except ManifestError as error:
         raise ManifestError(f"{file}: {error}") from error
-    for entry in (*manifest.source_paths, *manifest.memory_paths):
+    for entry in (*manifest.source_paths, *manifest.memory_paths, *(manifest.root / name for name in manifest.hls)):
         if not entry.is_file():
             raise ManifestError(f"{file}: file {entry.relative_to(manifest.root)} does not exist")
     return manifest
@@ -248,11 +254,11 @@ def _typed(value: object, annotation: str, where: str) -> object:
 def _check(manifest: Manifest) -> None:
     for what, name in (("top", manifest.top), ("clock", manifest.clock), ("reset", manifest.reset)):
         _check_identifier(name, what)
-    if not manifest.sources:
+    if not manifest.sources and not manifest.hls:
         raise ManifestError("sources: expected at least one file")
     if not manifest.inputs or not manifest.outputs:
         raise ManifestError("a design needs at least one input and one output")
-    for path in (*manifest.sources, *manifest.memories):
+    for path in (*manifest.sources, *manifest.memories, *manifest.hls):
         pure = PurePosixPath(path)
         if pure.is_absolute() or ".." in pure.parts:
             raise ManifestError(f"path {path!r} must be relative and stay inside the design's folder")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from headrace_sim import cocotb_engine, cpp_engine
 from headrace_sim.cache import BuildCache
-from headrace_sim.errors import ArrayError, SimulationError
+from headrace_sim.errors import ArrayError, ManifestError, SimulationError
 from headrace_sim.manifest import Manifest, Port, load
 from headrace_sim.packing import Ints, check_values, pack
 from headrace_sim.result import Raw, SimResult, check_outcome, make_result
@@ -94,6 +94,8 @@ def simulate(
         ProtocolError, DeadlockError, SimulationError: the design misbehaves.
     """
     manifest = design if isinstance(design, Manifest) else load(design)
+    if not manifest.sources:
+        raise ManifestError(f"design {manifest.name} has no RTL; generate it with the backend 'rtl' or 'both'")
     _check_options(engine, simulator, stall_in, stall_out)
     arrays = check_inputs(manifest, inputs)
     if timeout_cycles is None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Literal
 
+from headrace.codegen.hls import compiled_files, generate_hls
 from headrace.codegen.plan import Plan, digest, write_plan
 from headrace.codegen.render import render_library, render_module, render_text
 from headrace.codegen.top import Boundary, Top, assemble
@@ -13,23 +16,48 @@ from headrace.schedule.performance import Performance, performance
 
 __all__ = ["Plan", "generate", "write_plan"]
 
+Backend = Literal["rtl", "hls", "both"]
+"""What is generated: SystemVerilog, C++ for high-level synthesis, or both."""
+
 FORMAT = "headrace-design"
 VERSION = 1
 ADAPTERS = ("headrace_axis_input.sv.j2", "headrace_axis_output.sv.j2")
 
 
-def generate(design: HardwareDesign, name: str = "") -> Plan:
+def generate(design: HardwareDesign, name: str = "", backend: Backend = "rtl") -> Plan:
     """The files of a scheduled *design*.
 
-    ``rtl/`` holds the shared modules, one module a layer with its memories, and the top level; ``design.json`` is the
-    manifest that the simulator reads. The same design gives the same text, byte for byte.
+    ``rtl/`` holds the shared modules, one module a layer with its memories, and the top level; ``hls/`` the same
+    design as C++ for high-level synthesis; ``design.json`` is the manifest that the simulator reads. The same design
+    gives the same text, byte for byte.
 
     Args:
         design: as :func:`headrace.schedule.schedule` returns it.
         name: of the design and its top module; the name of the graph when empty.
+        backend: which of ``rtl/`` and ``hls/`` to make.
+
+    Raises:
+        UnsupportedError: when a layer has no HLS template and one is needed.
+        FoldingError: when words are wider than HLS accepts.
     """
     name = name or design.graph.name
     top = assemble(design, name)
+    expected = performance(design.graph)
+    sources, memories = _rtl(top, name, expected) if backend != "hls" else ({}, {})
+    cpp: dict[str, str] = {}
+    carriers: Mapping[str, str] = {}
+    if backend != "rtl":
+        hls, cpp = generate_hls(design, top, name)
+        carriers = hls.carriers
+    manifest = _manifest(top, name, expected, digest({**sources, **memories, **cpp}), carriers)
+    manifest |= {"sources": list(sources), "memories": list(memories), "hls": compiled_files(cpp)}
+    files = {**sources, **memories, **cpp, "design.json": json.dumps(manifest, indent=2) + "\n"}
+    streams = {(wire.source.node, wire.source.port): wire.name for wire in top.wires}
+    return Plan(files, expected.latency, streams)
+
+
+def _rtl(top: Top, name: str, expected: Performance) -> tuple[dict[str, str], dict[str, str]]:
+    """Sources and memory files of ``rtl/``."""
     library, sources, memories = dict.fromkeys(ADAPTERS), {}, {}
     for instance in top.instances:
         rtl = instance.layer.rtl()
@@ -41,13 +69,7 @@ def generate(design: HardwareDesign, name: str = "") -> Plan:
                 raise ValueError(f"two memories are called {file!r}")
             memories[f"rtl/{file}"] = content
     shared = {f"rtl/{module}.sv": text for module, text in map(render_library, sorted(library))}
-    expected = performance(design.graph)
-    sources = {**shared, **sources, f"rtl/{top.module}.sv": _top_text(top, name, expected)}
-    manifest = _manifest(top, name, expected, digest({**sources, **memories}))
-    manifest |= {"sources": list(sources), "memories": list(memories)}
-    files = {**sources, **memories, "design.json": json.dumps(manifest, indent=2) + "\n"}
-    streams = {(wire.source.node, wire.source.port): wire.name for wire in top.wires}
-    return Plan(files, expected.latency, streams)
+    return {**shared, **sources, f"rtl/{top.module}.sv": _top_text(top, name, expected)}, memories
 
 
 def _top_text(top: Top, name: str, expected: Performance) -> str:
@@ -63,7 +85,9 @@ def _top_text(top: Top, name: str, expected: Performance) -> str:
     return render_text("top.sv.j2", context)
 
 
-def _manifest(top: Top, name: str, expected: Performance, content: str) -> dict[str, object]:
+def _manifest(
+    top: Top, name: str, expected: Performance, content: str, carriers: Mapping[str, str]
+) -> dict[str, object]:
     """``design.json`` without its lists of files; the schema is documented in ``headrace_sim.manifest``."""
     written: dict[str, list[str]] = {}
     for wire in top.wires:
@@ -81,7 +105,14 @@ def _manifest(top: Top, name: str, expected: Performance, content: str) -> dict[
         "inputs": [_port(b) for b in top.inputs],
         "outputs": [_port(b) for b in top.outputs],
         "streams": [
-            {"name": w.name, "layer": w.source.node, "signal": w.signal, **_word_format(w.stream)} for w in top.wires
+            {
+                "name": w.name,
+                "layer": w.source.node,
+                "signal": w.signal,
+                "hls": carriers.get(w.signal, ""),
+                **_word_format(w.stream),
+            }
+            for w in top.wires
         ],
         "interval_cycles": expected.interval,
         "latency_cycles": expected.latency,

@@ -30,6 +30,9 @@ VECTOR_FRAMES = 4
 PART = "xczu3eg-sbva484-1-e"
 """Part that the project files name; any other that the tool knows may take its place."""
 
+PERIOD_PS = 5000
+"""Clock period that the project files ask for."""
+
 TAKEN = frozenset(
     (
         *("main", "std", "hls", "headrace", "headrace_sim", "ap_int", "ap_uint", "ap_axiu", "pragma_hls"),
@@ -205,43 +208,50 @@ def _writer(boundary: Boundary, carriers: Mapping[str, str], names: Namespace) -
 # -- files ----------------------------------------------------------------------------------------------------------
 
 
-def generate_hls(
-    design: HardwareDesign, top: Top, name: str, clock_mhz: float = 200.0
-) -> tuple[HlsTop, dict[str, str]]:
+def generate_hls(design: HardwareDesign, top: Top, name: str) -> tuple[HlsTop, dict[str, str]]:
     """The top function of a scheduled *design* and the files of ``hls/``.
 
     Args:
         design: as :func:`headrace.schedule.schedule` returns it.
         top: its top module, which gives the names.
         name: of the design, for comments.
-        clock_mhz: clock that the project asks for.
 
     Raises:
         UnsupportedError, FoldingError: as :func:`assemble_hls`.
     """
     hls = assemble_hls(top)
+    return hls, render_hls(hls, name) | _vectors(design, hls)
+
+
+def render_hls(hls: HlsTop, name: str) -> dict[str, str]:
+    """The files of ``hls/`` but for the test vectors."""
     headers = sorted({process.call.header for process in hls.processes})
-    widest = max((b.bytes * 8 for b in (*hls.inputs, *hls.outputs)), default=0)
     context = {
         "top": hls,
         "name": name,
         "headers": headers,
         "interval": max(process.call.cycles for process in hls.processes),
-        "ap_int_max_w": max(widest, max(wire.stream.word_bits for wire in hls.wires), 1024),
+        "ap_int_max_w": max(1024, *(8 * b.bytes for b in hls.ports), *(w.stream.word_bits for w in hls.wires)),
         "part": PART,
-        "period_ps": round(1e6 / clock_mhz),
+        "period_ps": PERIOD_PS,
     }
-    files = {
-        f"hls/{hls.name}.cpp": render_text("top.cpp.j2", context, "hls"),
-        f"hls/{hls.name}.hpp": render_text("top.hpp.j2", context, "hls"),
-        "hls/params.hpp": render_text("params.hpp.j2", context, "hls"),
-        "hls/tb/testbench.cpp": render_text("testbench.cpp.j2", context, "hls"),
-        "hls/Makefile": render_text("Makefile.j2", context, "project"),
-        "hls/project/run_hls.tcl": render_text("run_hls.tcl.j2", context, "project"),
-        "hls/project/hls_config.cfg": render_text("hls_config.cfg.j2", context, "project"),
-        "hls/project/constraints.xdc": render_text("constraints.xdc.j2", context, "project"),
+    templates = {
+        f"hls/{hls.name}.cpp": ("top.cpp.j2", "hls"),
+        f"hls/{hls.name}.hpp": ("top.hpp.j2", "hls"),
+        "hls/params.hpp": ("params.hpp.j2", "hls"),
+        "hls/tb/testbench.cpp": ("testbench.cpp.j2", "hls"),
+        "hls/Makefile": ("Makefile.j2", "project"),
+        "hls/project/run_hls.tcl": ("run_hls.tcl.j2", "project"),
+        "hls/project/hls_config.cfg": ("hls_config.cfg.j2", "project"),
+        "hls/project/constraints.xdc": ("constraints.xdc.j2", "project"),
     }
-    return hls, {**files, **_library(headers), **_vectors(design, hls)}
+    files = {path: render_text(template, context, folder) for path, (template, folder) in templates.items()}
+    return {**files, **_library(headers)}
+
+
+def compiled_files(files: Mapping[str, str]) -> list[str]:
+    """Those of the files of ``hls/`` that a C simulation depends on."""
+    return [path for path in files if path.endswith((".cpp", ".hpp", ".h"))]
 
 
 def _library(headers: Sequence[str]) -> dict[str, str]:

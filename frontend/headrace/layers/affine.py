@@ -12,7 +12,8 @@ from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.affine import IntAffine
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
-from headrace.layers.memory import Int, index_bits, memory_resources, memory_text, packed_words
+from headrace.layers.hls import HlsCall, HlsTable
+from headrace.layers.memory import Int, index_bits, memory_resources, memory_text, packed_words, ram_style
 
 SIGNIFICAND = 24
 """Bits that float32 keeps."""
@@ -163,6 +164,23 @@ class Affine(Layer):
             "latency": self.latency,
         }
         return RtlModule("affine.sv.j2", context, memories)
+
+    def hls(self) -> HlsCall:
+        tables = {}
+        for name, values in (("factor", self.factor), ("term", self.term)):
+            words, r = self._constants(values), _span(values)
+            storage = ram_style(words.shape[0], self.pe * r.bits)
+            tables[name] = HlsTable(words, r, together=(2,), storage=storage)
+        ranges = (self.stream.range, self.product, self.total, self.output, _span(self.factor), _span(self.term))
+        spare = 2 if self.rounds_product or self.rounds_sum else 1  # a sign, and a carry of rounding
+        parameters = (
+            ("words", self.cycles),
+            ("folds", self.channels // self.pe),
+            ("acc_bits", max(r.bits for r in ranges) + spare),
+            ("round_product", int(self.rounds_product)),
+            ("round_sum", int(self.rounds_sum)),
+        )
+        return HlsCall("affine.hpp", "affine", parameters, self.cycles, tables)
 
 
 @lowers(IntAffine)
