@@ -86,7 +86,7 @@ def test_binary_and_ternary_equal_int64(weight, act):
         n_x = ref.quantize(x.numpy(), 1.0, 0, -1, 1)
     assert np.array_equal(_ints(qx), n_x)
     assert set(np.unique(_ints(qw))) <= {-1, 0, 1}
-    assert np.array_equal(y, ref.linear(n_x, _ints(qw), qx.scale.numpy(), qw.scale.numpy()))
+    assert np.array_equal(y, ref.linear(n_x, _ints(qw), qx.scale.numpy(), qw.scale.detach().numpy()))
 
 
 def test_zero_point_of_the_input():
@@ -137,7 +137,7 @@ def test_int64_accumulator():
         y = layer(qx).numpy()
     acc = _ints(qx) @ _ints(qw).T
     assert abs(acc).max() > 2**53
-    assert np.array_equal(y, ref.linear(_ints(qx), _ints(qw), qx.scale.numpy(), qw.scale.numpy()))
+    assert np.array_equal(y, ref.linear(_ints(qx), _ints(qw), qx.scale.numpy(), qw.scale.detach().numpy()))
 
 
 CONVOLUTIONS = [
@@ -311,4 +311,6 @@ def test_integer_sums_pass_on_exactly_without_requantization():
     assert np.array_equal(_ints(y), n_y)
     w = second.quant_weight()
     assert second.last_was_exact
-    assert np.array_equal(out.numpy(), ref.linear(n_y, _ints(w), y.scale.detach().numpy().item(), w.scale.numpy()))
+    assert np.array_equal(
+        out.numpy(), ref.linear(n_y, _ints(w), y.scale.detach().numpy().item(), w.scale.detach().numpy())
+    )
