@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import networkx as nx
@@ -19,8 +19,9 @@ _MOVEMENT = (integer_ops.Reshape, integer_ops.Transpose)
 class Partition:
     """The three parts; ``head`` and ``tail`` may be empty of operators.
 
-    ``core``'s inputs are named as outputs of ``head`` (or as model inputs that are integers already); ``tail``'s
-    inputs are named as outputs of ``core``, of ``head``, or as model inputs.
+    A tensor that crosses has one name on both sides, and no two have the same: ``core``'s inputs are named as outputs
+    of ``head``, ``tail``'s inputs as outputs of ``core`` or of ``head``. A model input that is handed through keeps its
+    name.
     """
 
     head: Graph
@@ -46,19 +47,21 @@ def partition(graph: Graph, blockers: Sequence[str] = ()) -> Partition:
         before |= nx.ancestors(graph.nx, node)
     middle = sorted((before & after) - core)
     if middle:
-        names = ", ".join(f"'{n}'" for n in middle[:3])
+        where = ", ".join(f"'{n}'" for n in middle[:3])
         raise UnsupportedError(
-            _message(f"hardware would have to wait for the host in the middle of the network, at {names}", blockers),
+            _message(f"hardware would have to wait for the host in the middle of the network, at {where}", blockers),
             file=graph.file,
         )
     head = {n for n in graph if n not in core and n not in after}
     tail = {n for n in graph if n in after and n not in core}
     head = _without_outputs(graph, head)
     tail |= {n for n in graph if isinstance(graph.op(n), Output)}
+    from_head, from_core = _read_by(graph, head, core | tail), _read_by(graph, core, tail)
+    names = _crossing_names(graph, (*from_head, *from_core))
     return Partition(
-        _part(graph, head, "head", _read_by(graph, head, core | tail)),
-        _part(graph, core, "core", _read_by(graph, core, tail)),
-        _part(graph, tail, "tail", ()),
+        _part(graph, head, "head", from_head, names),
+        _part(graph, core, "core", from_core, names),
+        _part(graph, tail, "tail", (), names),
     )
 
 
@@ -88,12 +91,23 @@ def _read_by(graph: Graph, part: set[str], readers: set[str]) -> tuple[Value, ..
     return tuple(found)
 
 
-def boundary_name(value: Value) -> str:
-    """Name of a tensor that crosses between parts."""
-    return value.node if value.port == 0 else f"{value.node}.{value.port}"
+def _crossing_names(graph: Graph, values: Iterable[Value]) -> dict[Value, str]:
+    """A name for each tensor that crosses between parts: its node's, made different from all others."""
+    names = {Value(graph.input_node(name)): name for name in graph.inputs}
+    taken = set(names.values())
+    for value in values:
+        if value not in names:
+            wanted = value.node if value.port == 0 else f"{value.node}.{value.port}"
+            name, number = wanted, 0
+            while name in taken:
+                number += 1
+                name = f"{wanted}_{number}"
+            names[value] = name
+            taken.add(name)
+    return names
 
 
-def _part(graph: Graph, nodes: set[str], name: str, results: Iterable[Value]) -> Graph:
+def _part(graph: Graph, nodes: set[str], name: str, results: Iterable[Value], names: Mapping[Value, str]) -> Graph:
     """The subgraph of *nodes*, fed by Input nodes where it reads from outside, with *results* as outputs."""
     part = Graph(f"{graph.name}_{name}" if graph.name else name, graph.file)
     here: dict[Value, Value] = {}
@@ -101,7 +115,7 @@ def _part(graph: Graph, nodes: set[str], name: str, results: Iterable[Value]) ->
 
     def fetch(value: Value) -> Value:
         if value not in here:
-            here[value] = part.input(public.get(value.node, boundary_name(value)), graph.type(value))
+            here[value] = part.input(names[value], graph.type(value))
         return here[value]
 
     for node in graph:
@@ -113,5 +127,5 @@ def _part(graph: Graph, nodes: set[str], name: str, results: Iterable[Value]) ->
         for port in range(len(graph.types(node))):
             here[Value(node, port)] = Value(first.node, port)
     for value in results:
-        part.output(boundary_name(value), here[value])
+        part.output(names[value], here[value])
     return part

@@ -199,7 +199,8 @@ class _Analysis:
         if x.clamp is None:
             return x
         shape = np.broadcast_shapes((1,) * len(x.shape), x.clamp.lo.shape, x.clamp.hi.shape)
-        result, lo, hi = self._emit_function(x, ClampFunction(shape, *_bounds_over(x, shape), x.clamp))
+        f = ClampFunction(shape, *_bounds_over(x, shape), x.clamp)
+        result, lo, hi = self._emit_function(x, f, f"{x.value.node}_clip")
         steps = dequantizing_steps(x.scale, x.bias)
         return Scaled(result, x.shape, lo, hi, x.scale, x.bias, steps, x.bipolar and result == x.value)
 
@@ -247,7 +248,7 @@ class _Analysis:
             quantizer.rising(),
             levels.bipolar,
         )
-        value, lo, hi = self._emit_function(x, f)
+        value, lo, hi = self._emit_function(x, f, self._node)
         range_ = self.target.type(value).int_range
         return self._quantized(value, x.shape, lo, hi, quantizer, range_.bipolar)
 
@@ -260,18 +261,16 @@ class _Analysis:
         scale, bias = (a.reshape((1,) * (rank - a.ndim) + a.shape) for a in (quantizer.scale, quantizer.bias))
         return Scaled(value, shape, lo, hi, scale, bias, dequantizing_steps(scale, bias), bipolar)
 
-    def _emit_function(self, x: Scaled, f: ChannelFunction) -> tuple[Value, Int, Int]:
-        """Emit *f* of the integers of *x*; returns the result and its bounds."""
+    def _emit_function(self, x: Scaled, f: ChannelFunction, name: str) -> tuple[Value, Int, Int]:
+        """Emit *f* of the integers of *x* as node *name*; returns the result and its bounds."""
         table = tabulate(f)
         if table.identity and not f.bipolar and not table.op.disagreements:
             return x.value, table.lo, table.hi
         if sum(n > 1 for n in f.shape) > 1:  # parameters vary along several axes: every element is a channel
-            return self._flat(x, table.op, f.shape, table.lo, table.hi)
-        return self.emit(table.op, x.value), table.lo, table.hi
+            return self._flat(x, table.op, f.shape, name), table.lo, table.hi
+        return self.target.add(table.op, (x.value,), name), table.lo, table.hi
 
-    def _flat(
-        self, x: Scaled, op: Activation | Lookup, shape: tuple[int, ...], lo: Int, hi: Int
-    ) -> tuple[Value, Int, Int]:
+    def _flat(self, x: Scaled, op: Activation | Lookup, shape: tuple[int, ...], name: str) -> Value:
         """An activation whose parameters vary along several axes, applied to the flattened frame."""
         size = int(np.prod(x.shape))
         index = np.broadcast_to(np.arange(int(np.prod(shape))).reshape(shape), x.shape).reshape(-1)
@@ -281,9 +280,8 @@ class _Analysis:
             spread = Activation(rows, op.base[index], op.step[index], op.output, 0, op.disagreements)
         else:
             spread = Lookup(op.table[index], op.lo, op.output, 0, op.disagreements)
-        wide = self.emit(Reshape((size,)), x.value)
-        result = self.emit(Reshape(x.shape), self.emit(spread, wide))
-        return result, lo, hi
+        wide = self.target.add(Reshape((size,)), (x.value,), f"{name}_flat")
+        return self.target.add(Reshape(x.shape), (self.target.add(spread, (wide,), name),), f"{name}_shaped")
 
     def _real(self, x: Abstract) -> Value:
         """*x* as a real tensor on the host."""

@@ -1,0 +1,379 @@
+"""The analysis: integers as far as they are exact, a reason where they are not, and the same bits either way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from passes.sources import Source, quantizer, random_frames, weights
+
+from headrace.errors import ModelError, UnsupportedError
+from headrace.ir import Graph, IntRange, Op, TensorType, Value
+from headrace.ir import integer as integer_ops
+from headrace.ir.grid import Constant
+from headrace.ir.ops import (
+    Add,
+    AddTensors,
+    Arithmetic,
+    AveragePool,
+    BatchNorm,
+    BipolarQuant,
+    Clip,
+    Codes,
+    Concat,
+    Function,
+    IntQuant,
+    MatMul,
+    MaxPool,
+    Move,
+    Mul,
+    PRelu,
+    TopK,
+    ToReal,
+)
+from headrace.ir.scaled import Floating, Scaled
+from headrace.passes import IntegerModel, to_integer
+
+Array = NDArray[Any]
+
+
+def check(graph: Graph, *frames: Array) -> IntegerModel:
+    """Both modes agree, whatever the batch; the integer model."""
+    model = to_integer(graph)
+    x = frames[0] if frames else random_frames(*graph.type(Value("x")).shape)
+    real, integer = graph.run({"x": x}), model.graph.run({"x": x})
+    for name in graph.outputs:
+        assert real[name].dtype == integer[name].dtype
+        assert np.array_equal(real[name], integer[name])
+    for k in range(4):
+        alone = graph.run({"x": x[k : k + 1]})
+        for name in graph.outputs:
+            assert np.array_equal(alone[name][0], real[name][k]), "a frame does not depend on its batch"
+    return model
+
+
+def ops(model: IntegerModel) -> list[type[Op]]:
+    return [type(model.graph.op(node)) for node in model.graph]
+
+
+def reasons(model: IntegerModel) -> list[str]:
+    return [blocker.reason for blocker in model.blockers]
+
+
+def test_a_dense_layer() -> None:
+    s = Source(3)
+    y = s.quantized(s.matmul(s.quantized(), [[1, 0], [2, -1], [0, 3]], 0.5), 0.75)
+    model = check(s.output(y))
+    kinds = ["Input", "Codes", "IntMatMul", "Activation", "ToReal", "Output"]
+    assert [kind.__name__ for kind in ops(model)] == kinds
+    assert model.blockers == ()
+    assert model.graph.type(Value("MatMul")) == TensorType((2,), IntRange(-31, 29))
+    known = model.annotations[y]
+    assert isinstance(known, Scaled)
+    assert (known.scale, known.bias) == (0.75, 0.0)
+
+
+def test_the_source_is_left_alone_and_the_result_repeats() -> None:
+    s = Source(3)
+    graph = s.output(s.quantized(s.matmul(s.quantized(), [[1, 0], [2, -1], [0, 3]])))
+    before = str(graph)
+    assert str(to_integer(graph).graph) == str(to_integer(graph).graph)
+    assert str(graph) == before
+
+
+def test_integer_inputs_are_hardware_from_the_start() -> None:
+    s = Source(2, integers=IntRange(0, 255))
+    y = s.quantized(s.matmul(s.add(Mul(np.array([1 / 255.0]))), [[1], [-1]]), 0.25)
+    x = np.random.default_rng(0).integers(0, 256, (20, 2))
+    model = check(s.output(y), x)
+    assert Codes not in ops(model)
+    assert model.graph.type(Value("MatMul")).int_range == IntRange(-255, 255)
+
+
+def test_integers_go_out_as_integers_whatever_their_size() -> None:
+    s = Source(2, integers=IntRange(-(2**31), 2**31 - 1))
+    graph = s.output(s.matmul(s.x, [[1], [1]]), dtype="int64")
+    x = np.array([[2**30 + 1, 2**30], [-(2**31), -(2**31)], [2**24 + 1, 0], [1, 2]])
+    model = check(graph, x)
+    assert ToReal not in ops(model)
+    assert graph.run({"x": x})["y"].ravel().tolist() == [2**31 + 1, -(2**32), 2**24 + 1, 3]
+
+
+# -- clips and grids ----------------------------------------------------------------------------------------------
+
+
+def test_a_clip_on_the_grid_stays_on_integers() -> None:
+    s = Source(2)
+    clipped = s.add(Clip(0.0, 2.0), s.quantized(bits=5))
+    model = check(s.output(s.matmul(clipped, [[1, 2], [3, -1]])))
+    assert integer_ops.Activation in ops(model)
+    assert model.graph.type(Value("IntQuant_clip")).int_range == IntRange(0, 4)
+    assert model.blockers == ()
+
+
+def test_a_clip_off_the_grid_goes_to_the_host_for_every_frame() -> None:
+    """Once, a frame that did not reach the clip was computed on integers and one that did was not."""
+    s = Source(2)
+    clipped = s.add(Clip(0.0, 1.0), s.quantized(step=0.3), name="clip")
+    model = check(s.output(s.matmul(clipped, [[1, 2], [3, -1]])))
+    assert reasons(model) == ["its input left the integer grid in Clip; put a quantizer between them"]
+
+
+@pytest.mark.parametrize("op", [PRelu(np.float32([0.3])), Function("Tanh"), Function("Abs")], ids=str)
+def test_other_functions_need_a_quantizer_before_a_product(op: Op) -> None:
+    s = Source(2)
+    model = check(s.output(s.matmul(s.add(op, s.quantized(step=0.3)), [[1, 2], [3, -1]])))
+    assert len(model.blockers) == 1
+    s = Source(2)
+    model = check(s.output(s.matmul(s.quantized(s.add(op, s.quantized(step=0.3))), [[1, 2], [3, -1]])))
+    assert model.blockers == ()
+
+
+def test_clips_of_scaled_integers_may_round_where_only_integers_count() -> None:
+    """Two scales in a row round twice in float32; a product does not care, for it takes the integers."""
+    s = Source(2)
+    scaled = s.add(Mul(np.array([0.1])), s.add(Mul(np.array([0.7])), s.quantized(step=0.3, bits=8)))
+    model = check(s.output(s.matmul(s.add(Clip(0.0), scaled), [[1], [2]])))
+    assert model.blockers == ()
+    s = Source(2)
+    scaled = s.add(Mul(np.array([0.1])), s.add(Mul(np.array([0.7])), s.quantized(step=0.3, bits=8)))
+    clipped = s.add(Clip(0.0), scaled)
+    model = check(s.output(s.add(Concat(0), clipped, s.quantized())))
+    assert reasons(model) == ["its input is clipped where float32 has left the integer grid; put a quantizer there"]
+
+
+def test_a_clip_of_bipolar_values_is_not_bipolar() -> None:
+    s = Source(3)
+    signs = s.add(BipolarQuant(np.float32([1.0])))
+    model = check(s.output(s.matmul(s.add(Clip(0.0), signs), [[1], [2], [3]])))
+    (node,) = [node for node in model.graph if isinstance(model.graph.op(node), integer_ops.Activation)]
+    assert model.graph.type(Value(node)).int_range == IntRange(0, 1)
+    unclipped = Source(3)
+    signs = unclipped.add(BipolarQuant(np.float32([1.0])))
+    graph = unclipped.output(unclipped.matmul(unclipped.add(Clip(-1.0), signs), [[1], [2], [3]]))
+    assert integer_ops.Activation not in ops(check(graph)), "nothing is clipped: nothing is built"
+
+
+def test_a_clip_after_a_negative_scale() -> None:
+    s = Source(3)
+    falling = s.add(Mul(np.array([-1.0, 0.5, -2.0])), s.quantized())
+    model = check(s.output(s.matmul(s.add(Clip(-1.0, 2.0), falling), [[1], [2], [3]])))
+    assert model.blockers == ()
+
+
+def test_pools_of_clipped_values() -> None:
+    s = Source(2, 4, 4)
+    relu = s.add(Clip(0.0), s.conv(s.quantized(), np.ones((2, 2, 3, 3), np.int64), 1))
+    biggest = s.add(MaxPool((2, 2), (2, 2), (1, 1), ((0, 0), (0, 0))), relu)
+    mean = s.add(AveragePool((2, 2), (1, 1), (1, 1), ((0, 0), (0, 0))), biggest)
+    model = check(s.output(s.conv(mean, np.ones((1, 2, 1, 1), np.int64))))
+    assert model.blockers == ()
+
+
+# -- quantizers ---------------------------------------------------------------------------------------------------
+
+
+def test_a_quantizer_that_changes_nothing_costs_nothing() -> None:
+    s = Source(2)
+    twice = s.quantized(s.quantized(step=0.5, bits=4), step=0.5, bits=6)
+    model = check(s.output(s.matmul(twice, [[1], [1]])))
+    assert integer_ops.Activation not in ops(model)
+
+
+def test_an_identity_that_others_may_see_otherwise_is_kept_and_counted() -> None:
+    """In float32, floor(q * 0.7 / 0.1) is 7q; in real arithmetic it is less. What is counted must have a node."""
+    s = Source(1, integers=IntRange(-1, 1))
+    floor = IntQuant(np.float32([1.0]), np.float32([0]), -8, 7, "FLOOR")
+    shrunk = s.add(Mul(np.array([1 - 2.0**-30])))
+    model = check(s.output(s.add(floor, shrunk)), np.array([[-1], [0], [1], [1]]))
+    assert sum(model.disagreements.values()) == 1
+
+
+@pytest.mark.parametrize("kind", ["activation", "lookup"])
+def test_parameters_along_several_axes(kind: str) -> None:
+    """Every element is a channel of its own."""
+    rng = np.random.default_rng(0)
+    s = Source(2, 3)
+    value = s.quantized(bits=6)
+    if kind == "lookup":
+        value = s.add(Function("Abs"), s.add(Add(np.array([[1.0], [-2.0]])), value))
+    offset = s.add(Add(np.round(rng.normal(size=(2, 3)) * 4) / 4), value)
+    model = check(s.output(s.quantized(offset, np.float32(rng.uniform(0.5, 2, (2, 3))))))
+    wanted = integer_ops.Lookup if kind == "lookup" else integer_ops.Activation
+    assert wanted in ops(model)
+    assert model.blockers == ()
+
+
+def test_constants_that_enlarge_the_frame_stay_on_the_host() -> None:
+    s = Source(1, 3)
+    model = check(s.output(s.add(Add(np.zeros((2, 3)) + 0.5), s.quantized())))
+    assert reasons(model) == ["its constant of shape [2, 3] would enlarge frames [1, 3]"]
+    s = Source(1, 3)
+    model = check(s.output(s.quantized(s.quantized(), np.full((2, 3), 0.25))))
+    assert "would enlarge" in reasons(model)[0]
+
+
+def test_quantizers_on_the_host_after_what_only_the_host_can_do() -> None:
+    s = Source(2)
+    product = s.add(Arithmetic("*"), s.quantized(name="a"), s.quantized(step=0.25, name="b"), name="times")
+    model = check(s.output(s.matmul(s.quantized(product, name="q"), [[1], [1]])))
+    first, second = model.blockers
+    assert str(first).startswith("node 'times' (Arithmetic): '*' of two tensors that both depend on the input")
+    assert second.node == "q"
+    assert second.reason.startswith("it quantizes what only the host can compute: node 'times'")
+
+
+# -- products -----------------------------------------------------------------------------------------------------
+
+
+def test_weights_without_a_quantizer() -> None:
+    s = Source(2)
+    op = MatMul(Constant(np.float32([[0.123], [0.456]])))
+    model = check(s.output(s.add(op, s.quantized())))
+    assert reasons(model) == ["its weights are not quantized; put a quantizer on them"]
+    with pytest.raises(UnsupportedError, match="its weights are not quantized"):
+        model.partition()
+
+
+def test_scales_that_share_no_grid() -> None:
+    s = Source(2)
+    model = check(s.output(s.matmul(s.quantized(step=[1e-20, 1e20]), [[1], [1]])), random_frames(2))
+    assert "share no integer grid; use one scale per tensor" in reasons(model)[0]
+
+
+def test_scales_along_a_wrong_axis() -> None:
+    s = Source(2, 3)
+    model = check(s.output(s.matmul(s.quantized(step=[[0.5], [0.25]]), [[1], [1], [1]])))
+    assert reasons(model) == ["the input scale varies along an axis other than the channels that are summed"]
+
+
+def test_what_was_emitted_before_a_refusal_is_dropped() -> None:
+    """The clip of the left operand is emitted, then the right one refuses: nothing of it may stay in the hardware."""
+    s = Source(2)
+    left = s.add(Clip(0.0), s.quantized(step=0.5))
+    right = s.add(Function("Tanh"), s.quantized(step=0.25))
+    model = check(s.output(s.add(AddTensors(), left, right)))
+    assert integer_ops.Activation not in ops(model)
+    assert model.disagreements == {}
+
+
+def test_errors_name_the_node() -> None:
+    s = Source(1, integers=IntRange(-(2**31), 2**31 - 1))
+    wide = s.matmul(s.x, [[2**31]], name="fc")
+    with pytest.raises(ModelError, match=r"^net.onnx: node 'fc' \(MatMul\): an accumulator could reach 2\^62"):
+        to_integer(s.output(wide))
+
+
+# -- joins, movement, selection -----------------------------------------------------------------------------------
+
+
+def test_residual_with_one_scale() -> None:
+    s = Source(3)
+    left = s.quantized(name="left")
+    right = s.quantized(s.matmul(left, [[1, 0, 2], [0, 1, -1], [3, 0, 0]]), name="right")
+    model = check(s.output(s.quantized(s.add(AddTensors(), left, right), step=1.0)))
+    assert integer_ops.IntAdd in ops(model)
+    assert model.graph.op("AddTensors").factors == (1, 1)  # type: ignore[attr-defined]
+
+
+def test_residual_with_two_scales() -> None:
+    s = Source(3)
+    both = s.add(AddTensors(), s.quantized(step=0.75), s.quantized(step=-0.0 + 0.5))
+    model = check(s.output(s.quantized(both, step=1.0)))
+    assert model.graph.op("AddTensors").factors == (3, 2)  # type: ignore[attr-defined]
+
+
+def test_adding_a_tensor_to_itself() -> None:
+    s = Source(3)
+    q = s.quantized()
+    model = check(s.output(s.add(AddTensors(), q, q)))
+    assert model.graph.type(Value("AddTensors")).int_range == IntRange(-16, 14)
+
+
+def test_tensors_of_different_shapes() -> None:
+    s = Source(2, 3)
+    q = s.quantized()
+    part = s.add(Move(integer_ops.Slice(0, 0, 1)), q)
+    model = check(s.output(s.add(AddTensors(), q, part)))
+    assert reasons(model) == ["its operands have different shapes [2, 3] and [1, 3]"]
+
+
+def test_concat_of_scales_offsets_and_real_tensors() -> None:
+    s = Source(2)
+    a = s.add(Add(np.array([0.25])), s.quantized(step=0.5))
+    b = s.add(BatchNorm(np.array([0.3, -1.7]), np.array([0.1, 0.0])), s.quantized(step=0.1, bits=6))
+    model = check(s.output(s.quantized(s.add(Concat(0), a, b), step=0.4)))
+    assert model.blockers == ()
+    assert model.graph.type(Value("Concat")) == TensorType((4,), IntRange(-32, 31))
+    s = Source(2)
+    mixed = s.add(Concat(0), s.quantized(), s.x, name="cat")
+    model = check(s.output(mixed))
+    assert [b.node for b in model.blockers] == ["cat"]
+
+
+def test_selection_compares_integers() -> None:
+    for factor, largest in ((0.5, True), (-0.5, False)):
+        s = Source(4)
+        scaled = s.add(Mul(np.array([factor])), s.quantized())
+        model = check(s.output(s.add(TopK(2), scaled), dtype="int64"))
+        assert model.graph.op("TopK").largest is largest  # type: ignore[attr-defined]
+        assert model.blockers == ()
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        (Mul(np.array([0.5, 0.25])), "it compares channels of different scale or offset"),
+        (Function("Gelu"), "it compares values of a function that is not monotone"),
+        (Mul(np.array([0.0])), "float32 makes some of the values it compares equal"),
+        (Function("Tanh"), None),
+        (Clip(0.0), "float32 makes some of the values it compares equal"),
+    ],
+)
+def test_selection_left_to_the_host(step: Op, reason: str | None) -> None:
+    s = Source(2)
+    model = check(s.output(s.add(TopK(), s.add(step, s.quantized())), dtype="int64"))
+    assert bool(model.blockers) == (reason is not None)
+    assert reason is None or reason in reasons(model)[0]
+
+
+def test_selection_over_a_range_too_large_to_prove() -> None:
+    s = Source(2, integers=IntRange(0, 2**31 - 1))
+    model = to_integer(s.output(s.add(TopK()), dtype="int64"))
+    assert "too large to prove" in reasons(model)[0]
+
+
+def test_max_pool_of_falling_values() -> None:
+    s = Source(1, 4, 4)
+    falling = s.add(Mul(np.full((1, 1, 1), -1.0)), s.quantized())
+    pooled = s.add(MaxPool((2, 2), (2, 2), (1, 1), ((0, 0), (0, 0))), falling)
+    model = check(s.output(pooled))
+    assert reasons(model) == ["it follows a function that falls; put a quantizer before the pool"]
+
+
+def test_operators_that_are_no_model_operators() -> None:
+    s = Source(2)
+    with pytest.raises(ModelError, match="node 'r': Reshape is not an operator of the source graph"):
+        to_integer(s.output(s.add(integer_ops.Reshape((2, 1)), name="r")))
+
+
+def test_annotations_cover_every_tensor() -> None:
+    s = Source(2)
+    q = s.quantized(name="q")
+    graph = s.output(s.add(Function("Tanh"), s.matmul(q, [[1], [1]], name="fc"), name="tanh"))
+    model = to_integer(graph)
+    assert {value.node for value in model.annotations} == {"x", "q", "fc", "tanh"}
+    assert isinstance(model.annotations[s.x], Floating)
+    tanh = model.annotations[Value("tanh")]
+    assert isinstance(tanh, Scaled)
+    assert (tanh.scale, tanh.bias) == (None, None)
+    assert [type(step).__name__ for step in tanh.steps] == ["Mul", "Function"]
+
+
+def test_weights_helper_is_on_its_grid() -> None:
+    constant = weights([[1, -2]], 0.5)
+    assert constant.grid is not None
+    assert np.array_equal(constant.value, constant.grid.q * constant.grid.scale)
+    assert quantizer().levels == IntRange(-8, 7)
