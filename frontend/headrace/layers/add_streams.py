@@ -108,6 +108,7 @@ class AddStreams(Layer):
             ("words", self.cycles),
             ("factor0", self.factors[0]),
             ("factor1", self.factors[1]),
+            ("factor_bits", IntRange(min(-1, *self.factors), max(self.factors)).bits),
             ("acc_bits", IntRange(min(-1, *values), max(values)).bits),
         )
         return HlsCall("add_streams.hpp", "add_streams", parameters, self.cycles)

@@ -220,7 +220,12 @@ class Thresholding(Layer):
         f, y = self.function, self.output
         steps = int(np.abs(f.step).max()) * self.steps
         widest = IntRange(-steps + min(y.lo, 0), steps + max(y.hi, 0))  # base, step * count, and their sum
-        parameters = (("words", self.cycles), ("groups", self.groups), ("acc_bits", widest.bits))
+        parameters = (
+            ("words", self.cycles),
+            ("groups", self.groups),
+            ("acc_bits", widest.bits),
+            ("count_bits", self.levels),
+        )
         tables = {"base": self._hls_row(f.base), "step": self._hls_row(f.step)}
         if self.method == "parallel":
             width = self.lanes * self.steps * self.stream.bits

@@ -5,11 +5,12 @@
 
 namespace headrace {
 
-// CONFIG: words (in a frame), factor0, factor1, acc_bits (of the sum and of each product).
+// CONFIG: words (in a frame), factor0, factor1, factor_bits, acc_bits (of the sum and of each product).
 template <class CONFIG, class X0, class X1, class Y, int PE>
 void add_streams(hls::stream<pack<X0, PE>>& in0, hls::stream<pack<X1, PE>>& in1, hls::stream<pack<Y, PE>>& out) {
     PRAGMA_HLS(HLS INLINE)
     using acc = accumulator<CONFIG::acc_bits>;
+    using factor = ap_int<CONFIG::factor_bits>;
 
     for (int word = 0; word < CONFIG::words; ++word) {
         PRAGMA_HLS(HLS PIPELINE II=1 rewind)
@@ -18,8 +19,8 @@ void add_streams(hls::stream<pack<X0, PE>>& in0, hls::stream<pack<X1, PE>>& in1,
         pack<Y, PE> y;
         for (int pe = 0; pe < PE; ++pe) {
             PRAGMA_HLS(HLS UNROLL)
-            const acc left = acc(acc(value(x0[pe])) * acc(CONFIG::factor0));
-            const acc right = acc(acc(value(x1[pe])) * acc(CONFIG::factor1));
+            const acc left = product<acc>(x0[pe], factor(CONFIG::factor0));
+            const acc right = product<acc>(x1[pe], factor(CONFIG::factor1));
             y[pe] = Y(acc(left + right));
         }
         out.write(y);

@@ -24,7 +24,8 @@ void gather(hls::stream<pack<X, SIMD>>& in, hls::stream<pack<X, SIMD>>& out, con
         PRAGMA_HLS(HLS DEPENDENCE variable=pixels type=inter false)
         PRAGMA_HLS(HLS DEPENDENCE variable=pixels type=intra false)
         const int position = static_cast<int>(positions[word]);
-        const bool ready = pixel < CONFIG::pixels && (pixel < taken_pixels || position < taken);
+        const bool arrived = pixel < taken_pixels || (pixel == taken_pixels && position < taken);
+        const bool ready = pixel < CONFIG::pixels && arrived;
         if (taken_pixels < CONFIG::pixels && taken_pixels - pixel < 2) {
             pixels[taken_pixels % 2][taken] = in.read();
             if (taken < CONFIG::words - 1) {

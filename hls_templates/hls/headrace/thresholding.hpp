@@ -16,13 +16,14 @@ T entry(const T (&table)[GROUPS][LANES], int group, int lane) {
 
 // With a comparator for every cut.
 //
-// CONFIG: words (in a frame), groups (of channels), acc_bits (of base + step * count).
+// CONFIG: words (in a frame), groups (of channels), acc_bits (of base + step * count), count_bits.
 template <class CONFIG, class X, class Y, int PE, class C, int GROUPS, int LANES, int STEPS, class B, int BG, int BL,
           class S, int SG, int SL>
 void thresholding(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, PE>>& out,
                   const C (&cuts)[GROUPS][LANES][STEPS], const B (&base)[BG][BL], const S (&step)[SG][SL]) {
     PRAGMA_HLS(HLS INLINE)
     using acc = accumulator<CONFIG::acc_bits>;
+    using counter = ap_uint<CONFIG::count_bits>;
 
     int group = 0;
     for (int word = 0; word < CONFIG::words; ++word) {
@@ -36,7 +37,7 @@ void thresholding(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, PE>>& out,
                 PRAGMA_HLS(HLS UNROLL)
                 count += value(x[pe]) > cuts[GROUPS == 1 ? 0 : group][LANES == 1 ? 0 : pe][k] ? 1 : 0;
             }
-            y[pe] = Y(acc(acc(entry(base, group, pe)) + acc(entry(step, group, pe)) * acc(count)));
+            y[pe] = Y(acc(acc(entry(base, group, pe)) + product<acc>(counter(count), entry(step, group, pe))));
         }
         out.write(y);
         group = group < CONFIG::groups - 1 ? group + 1 : 0;
@@ -50,6 +51,7 @@ void thresholding_search(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, PE>>&
                          const S (&step)[SG][SL], const C (&... levels)[GROUPS][LANES][SIZES]) {
     PRAGMA_HLS(HLS INLINE)
     using acc = accumulator<CONFIG::acc_bits>;
+    using counter = ap_uint<CONFIG::count_bits>;
 
     int group = 0;
     for (int word = 0; word < CONFIG::words; ++word) {
@@ -62,7 +64,7 @@ void thresholding_search(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, PE>>&
             const int lane = LANES == 1 ? 0 : pe;
             int count = 0;  // of the cuts that are less, its leading bits first
             ((count = 2 * count + (value(x[pe]) > levels[row][lane][count] ? 1 : 0)), ...);
-            y[pe] = Y(acc(acc(entry(base, group, pe)) + acc(entry(step, group, pe)) * acc(count)));
+            y[pe] = Y(acc(acc(entry(base, group, pe)) + product<acc>(counter(count), entry(step, group, pe))));
         }
         out.write(y);
         group = group < CONFIG::groups - 1 ? group + 1 : 0;

@@ -15,6 +15,8 @@ class window_buffer {
 public:
     static constexpr int lanes = CONFIG::lanes_h * CONFIG::lanes_w;
     static constexpr int rows = (CONFIG::kernel_h - 1) * CONFIG::dilation_h + 1;  // rows that a window spans
+    static constexpr int reads_h = CONFIG::kernel_h / CONFIG::lanes_h;            // reads of a window, vertically
+    static constexpr int reads_w = CONFIG::kernel_w / CONFIG::lanes_w;            // and horizontally
     static constexpr int row_words = CONFIG::width * CONFIG::folds;
     static constexpr int frame_words = CONFIG::height * row_words;
 
@@ -30,12 +32,12 @@ public:
 
     // The last of the reads that give one result.
     bool last_tap() const {
-        return kernel_row == CONFIG::kernel_h / CONFIG::lanes_h - 1 && kernel_col == CONFIG::kernel_w / CONFIG::lanes_w - 1;
+        return kernel_row == reads_h - 1 && kernel_col == reads_w - 1;
     }
     bool first_tap() const { return kernel_row == 0 && kernel_col == 0; }
 
     int current_fold() const { return fold; }
-    int current_tap() const { return kernel_row * (CONFIG::kernel_w / CONFIG::lanes_w) + kernel_col; }
+    int current_tap() const { return kernel_row * reads_w + kernel_col; }
 
     // Take one word of the image, when there is one left and room for it.
     void take(hls::stream<pack<X, N>>& in) {
@@ -100,12 +102,12 @@ private:
     }
 
     bool next_tap() {
-        if (kernel_col < CONFIG::kernel_w / CONFIG::lanes_w - 1) {
+        if (kernel_col < reads_w - 1) {
             ++kernel_col;
             return true;
         }
         kernel_col = 0;
-        kernel_row = kernel_row < CONFIG::kernel_h / CONFIG::lanes_h - 1 ? kernel_row + 1 : 0;
+        kernel_row = kernel_row < reads_h - 1 ? kernel_row + 1 : 0;
         return kernel_row != 0;
     }
 

@@ -165,13 +165,14 @@ private:
 template <int W, bool S>
 using base = std::conditional_t<(W <= 64), integer<(W <= 64 ? W : 64), S>, wide<W>>;
 
-// -- arithmetic: results are as wide as they need -----------------------------------------------------------------
+// -- arithmetic: results are as wide as they need, up to 64 bits, of which the generated code needs no more ---------
 
 constexpr int larger(int a, int b) { return a > b ? a : b; }
+constexpr int at_most_64(int bits) { return bits < 64 ? bits : 64; }
 
 // Width of a sum: that of the wider operand (an unsigned one meeting a signed one needs a sign) and a carry.
 constexpr int sum_width(int a, bool a_signed, int b, bool b_signed) {
-    return larger(a + (b_signed && !a_signed ? 1 : 0), b + (a_signed && !b_signed ? 1 : 0)) + 1;
+    return at_most_64(larger(a + (b_signed && !a_signed ? 1 : 0), b + (a_signed && !b_signed ? 1 : 0)) + 1);
 }
 
 template <int A, bool SA, int B, bool SB>
@@ -184,7 +185,7 @@ constexpr auto operator-(const integer<A, SA>& a, const integer<B, SB>& b) {
 }
 template <int A, bool SA, int B, bool SB>
 constexpr auto operator*(const integer<A, SA>& a, const integer<B, SB>& b) {
-    return ap<A + B, SA || SB>(a.bits() * b.bits());
+    return ap<at_most_64(A + B), SA || SB>(a.bits() * b.bits());
 }
 
 // A built-in integer counts as an ap type of its own width.

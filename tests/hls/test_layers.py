@@ -1,0 +1,64 @@
+"""Every hardware layer's C++ against its numpy reference: the cases of the conformance suite of the RTL."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import numpy as np
+import pytest
+
+from headrace.layers import Layer
+from headrace_sim import CsimOptions, CsimResult, csim
+from hls.bench import build_bench
+from layers import cases
+from layers.conformance import Int, input_names, output_names, random_frames
+
+FRAMES = 6
+
+GROUPS: dict[str, dict[str, Layer]] = {
+    module.name: importlib.import_module(f"layers.cases.{module.name}").CASES
+    for module in pkgutil.iter_modules(cases.__path__)
+}
+ALL = [pytest.param(group, case, id=f"{group}-{case}") for group, layers in GROUPS.items() for case in layers]
+
+STRICT = CsimOptions(
+    bit_accurate=True, sanitize=True, optimize="0", flags=("-Wall", "-Wextra", "-Wconversion", "-Werror")
+)
+"""As it is synthesised, to the bit, watched by the sanitizers, without a warning."""
+
+Runs = Callable[[str], CsimResult]
+
+
+@cache
+def frames_of(group: str) -> Mapping[str, Int]:
+    """Input frames of every case, by tensor name."""
+    rng = np.random.default_rng(2025)
+    return {
+        name: random_frames(stream, FRAMES, rng)
+        for case, layer in GROUPS[group].items()
+        for name, stream in zip(input_names(case, layer), layer.inputs, strict=True)
+    }
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """One program for each file of cases."""
+
+    @cache
+    def run(group: str) -> CsimResult:
+        return csim(build_bench(GROUPS[group], tmp_path_factory.mktemp(group)), frames_of(group), options=STRICT)
+
+    return run
+
+
+@pytest.mark.parametrize(("group", "case"), ALL)
+def test_values(runs: Runs, group: str, case: str) -> None:
+    """The C++ gives what the layer computes, reads every word and leaves none over."""
+    layer = GROUPS[group][case]
+    expected = layer.execute(*(frames_of(group)[name] for name in input_names(case, layer)))
+    result = runs(group)
+    for name, values in zip(output_names(case, layer), expected, strict=True):
+        np.testing.assert_array_equal(result.outputs[name], values.reshape(FRAMES, -1))
