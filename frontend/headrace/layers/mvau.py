@@ -15,7 +15,16 @@ from headrace.ir import Array, IntRange
 from headrace.ir.exact import matmul
 from headrace.ir.integer import IntMatMul
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
-from headrace.layers.memory import Int, element_type, index_bits, memory_resources, ram_style, value_range
+from headrace.layers.hls import HlsCall, HlsTable
+from headrace.layers.memory import (
+    Int,
+    element_type,
+    index_bits,
+    memory_resources,
+    partial_sums,
+    ram_style,
+    value_range,
+)
 from headrace.numerics import to_hex_text, weight_memory_words, words_to_ints
 
 
@@ -294,6 +303,22 @@ class MVAU(Layer):
         memories = {} if self.constant_weights else {"weights": to_hex_text(weight_words, weight_bits)}
         library = dict.fromkeys(f"{stage.module}.sv.j2" for stage in self.tree)
         return RtlModule("mvau.sv.j2", context, memories, tuple(library))
+
+    def hls(self) -> HlsCall:
+        folded = self.weights.T.reshape(self.nf, self.pe, self.sf, self.simd).transpose(0, 2, 1, 3)
+        weights = HlsTable(
+            folded.reshape(-1, self.pe, self.simd),
+            self.weight_range,
+            together=(2, 3),
+            storage=ram_style(self.nf * self.sf, self.pe * self.simd * self.weight_range.bits),
+        )
+        parameters = (
+            ("vectors", self.vectors),
+            ("nf", self.nf),
+            ("sf", self.sf),
+            ("acc_bits", partial_sums(self.weights, self.stream.range).bits),
+        )
+        return HlsCall("mvau.hpp", "mvau", parameters, self.cycles, {"weights": weights})
 
 
 @lowers(IntMatMul)
