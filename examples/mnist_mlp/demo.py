@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 from torch import nn
 
@@ -19,6 +18,7 @@ from headrace.build import Design, build
 from headrace.build.journal import Journal
 from headrace.build.simulate import Simulation
 from headrace.build.summary import layer_table
+from headrace.build.terminal import console, table
 from headrace.build.verify import compare, compare_simulation
 from headrace.export import export_qonnx
 from mnist_mlp.digits import Digits, load_digits
@@ -133,42 +133,36 @@ def _compare(
 
 def print_outcome(outcome: Outcome) -> None:
     """The tables at the end of the demo."""
-    console = Console(markup=False, highlight=False)
-    console = console if console.is_terminal else Console(markup=False, highlight=False, width=120)
-    console.print()
-    console.print(layer_table(outcome.design))
-    console.print()
-    console.print(_accuracy_table(outcome))
-    console.print()
-    console.print(_hardware_table(outcome))
+    out = console()
+    for shown in (layer_table(outcome.design), _accuracy_table(outcome), _hardware_table(outcome)):
+        out.print()
+        out.print(shown)
     folder = outcome.design.folder
-    console.print(f"\nSystemVerilog: {folder}/rtl\nReport:        {folder}/report/index.html", soft_wrap=True)
+    out.print(f"\nSystemVerilog: {folder}/rtl\nReport:        {folder}/report/index.html", soft_wrap=True)
 
 
 def _accuracy_table(outcome: Outcome) -> Table:
     simulated = min(len(p) for p in outcome.predictions.values())
-    table = Table(box=None, pad_edge=False)
-    table.add_column(f"MNIST, {'-'.join(map(str, WIDTHS))}, {outcome.bits}-bit: accuracy on")
-    table.add_column(f"{len(outcome.labels):,} test images", justify="right")
-    table.add_column(f"the first {simulated:,}", justify="right")
+    heading = f"MNIST, {'-'.join(map(str, WIDTHS))}, {outcome.bits}-bit: accuracy on"
+    shown = table(heading, right=(f"{len(outcome.labels):,} test images", f"the first {simulated:,}"))
     for stage, predicted in outcome.predictions.items():
         right = predicted == outcome.labels[: len(predicted)]
         every = f"{right.mean():.1%}" if len(predicted) == len(outcome.labels) else ""
-        table.add_row(stage, every, f"{right[:simulated].mean():.1%}")
-    return table
+        shown.add_row(stage, every, f"{right[:simulated].mean():.1%}")
+    return shown
 
 
 def _hardware_table(outcome: Outcome) -> Table:
     design, result = outcome.design, outcome.simulation.result
     interval = next(iter(result.interval.values()))
     folded = design.performance.interval
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_row("Integer values compared", f"{outcome.compared:,}")
-    table.add_row("Integer values differing", "0")
-    table.add_row("Initiation interval, folded bound", f"{folded:,} cycles")
+    shown = table("hardware", right=("",))
+    shown.add_row("Integer values compared", f"{outcome.compared:,}")
+    shown.add_row("Integer values differing", "0")
+    shown.add_row("Initiation interval, folded bound", f"{folded:,} cycles")
     if interval is not None:
         over = 100 * (interval / folded - 1)
-        table.add_row("Initiation interval, measured", f"{interval:,.1f} cycles ({over:+.1f} %)")
-        table.add_row(f"Images/s at {CLOCK_MHZ:g} MHz", f"{CLOCK_MHZ * 1e6 / interval:,.0f}")
-    table.add_row("Latency, measured", f"{result.first_output_latency:,} cycles to the first word out")
-    return table
+        shown.add_row("Initiation interval, measured", f"{interval:,.1f} cycles ({over:+.1f} %)")
+        shown.add_row(f"Images/s at {CLOCK_MHZ:g} MHz", f"{CLOCK_MHZ * 1e6 / interval:,.0f}")
+    shown.add_row("Latency, measured", f"{result.first_output_latency:,} cycles to the first word out")
+    return shown

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from headrace.build.config import BuildConfig, Folding
+from headrace.build.config import CONFIG_FILE, BuildConfig, Folding, read_config
 from headrace.build.design import Design
 from headrace.build.journal import Journal
 from headrace.build.output import MARKER, staged
 from headrace.build.steps import STEPS, Build
+from headrace.codegen.design import Backend
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -23,6 +24,7 @@ class BuildSettings(TypedDict, total=False):
     target_fps: float | None
     clock_mhz: float
     folding: Path | str | Folding | None
+    backend: Backend
     verify_frames: int
     seed: int
 
@@ -37,15 +39,8 @@ def load(model: str | Path | ModelProto) -> Design:
         ModelError: when it cannot be read or is not well formed.
         UnsupportedError: when it holds an operator that is not known.
     """
-    from headrace.ingest import from_proto, load_onnx
-
-    if not isinstance(model, str | Path):
-        return Design(from_proto(model))
-    path = Path(model)
-    if (path / MARKER).is_file():
-        config = BuildConfig.model_validate_json((path / "build.json").read_text(encoding="utf-8"))
-        return Design(load_onnx(path / MODEL_COPY), config, path)
-    return Design(load_onnx(path))
+    design, _ = _read(model)
+    return design
 
 
 def build(
@@ -63,7 +58,7 @@ def build(
             whole.
         journal: told of the steps.
         settings: ``target_fps``, ``clock_mhz`` (default 200), ``folding`` (a FINN-style dictionary or JSON file),
-            ``verify_frames``, ``seed``.
+            ``backend`` (``"rtl"``, ``"hls"`` or ``"both"``), ``verify_frames``, ``seed``.
 
     Returns:
         the design; ``design.run(feeds, mode="rtl")`` simulates it.
@@ -79,21 +74,28 @@ def build(
     journal = journal or Journal()
     with staged(folder) as scratch:
         with journal.step("read") as note:
-            design = load(model)
-            note(f"{len(design.source)} nodes")
-        design.config = config
+            read, proto = _read(model)
+            note(f"{len(read.source)} nodes")
+        design = Design(read.source, config)
         job = Build(design, scratch, journal)
         for step in STEPS:
             with journal.step(step.__name__) as note:
                 note(step(job))
-        _keep_model(model, scratch / MODEL_COPY)
+        (scratch / MODEL_COPY).write_bytes(proto.SerializeToString())
         (scratch / "build.log").write_text(journal.text(), encoding="utf-8")
     design.folder = folder
     return design
 
 
-def _keep_model(model: str | Path | ModelProto, copy: Path) -> None:
-    if isinstance(model, str | Path):
-        copy.write_bytes(Path(model).read_bytes())
-    else:
-        copy.write_bytes(model.SerializeToString())
+def _read(model: str | Path | ModelProto) -> tuple[Design, ModelProto]:
+    """The design as it was built, or the model alone; and the model's text."""
+    from headrace.ingest import from_proto, read_onnx
+
+    if not isinstance(model, str | Path):
+        return Design(from_proto(model)), model
+    path = Path(model)
+    if not (path / MARKER).is_file():
+        proto = read_onnx(path)
+        return Design(from_proto(proto, str(path))), proto
+    proto = read_onnx(path / MODEL_COPY)
+    return Design(from_proto(proto, str(path / MODEL_COPY)), read_config(path / CONFIG_FILE), path), proto

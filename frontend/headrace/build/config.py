@@ -8,11 +8,15 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from headrace.codegen.design import Backend
 from headrace.errors import InputError, did_you_mean
 from headrace.schedule.folding_file import read_folding
 
 Folding = Mapping[str, Mapping[str, object]]
 """Folding values by layer: ``{"MVAU_0": {"PE": 8, "SIMD": 49}}``, FINN's file format."""
+
+CONFIG_FILE = "build.json"
+"""Where a build keeps its settings."""
 
 
 class BuildConfig(BaseModel):
@@ -22,6 +26,7 @@ class BuildConfig(BaseModel):
         target_fps: frames a second to fold for; None folds for a modest rate by default.
         clock_mhz: clock frequency in MHz that rates refer to.
         folding: PE and SIMD by layer, overriding what the target would choose.
+        backend: what is generated: ``"rtl"``, ``"hls"`` (C++ for high-level synthesis) or ``"both"``.
         verify_frames: random frames on which the stages of the compiler are compared.
         seed: of those frames.
     """
@@ -31,6 +36,7 @@ class BuildConfig(BaseModel):
     target_fps: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     clock_mhz: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 200.0
     folding: Folding | None = None
+    backend: Backend = "rtl"
     verify_frames: Annotated[int, Field(ge=1)] = 32
     seed: int = 0
 
@@ -51,6 +57,20 @@ class BuildConfig(BaseModel):
             return cls.model_validate({**settings, "folding": values})
         except ValidationError as error:
             raise InputError(_sentence(error)) from error
+
+
+def read_config(path: Path) -> BuildConfig:
+    """The settings that a build kept.
+
+    Raises:
+        InputError: when they cannot be read.
+    """
+    try:
+        return BuildConfig.model_validate_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValidationError as error:
+        raise InputError(f"{path}: {_sentence(error)}") from error
 
 
 def _sentence(error: ValidationError) -> str:

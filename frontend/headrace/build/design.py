@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +16,8 @@ from headrace.build.arrays import check_feeds, plain_arrays
 from headrace.build.config import BuildConfig
 from headrace.build.info import ModelInfo, describe
 from headrace.build.journal import Journal
-from headrace.build.simulate import Simulation, simulate_core
+from headrace.build.output import MARKER
+from headrace.build.simulate import CSimulation, Simulation, csim_core, simulate_core
 from headrace.codegen.design import Plan, generate
 from headrace.errors import InputError, did_you_mean
 from headrace.ir import Array, Graph
@@ -24,8 +27,11 @@ from headrace.passes.to_hardware import to_hardware
 from headrace.passes.to_integer import IntegerModel, to_integer
 from headrace.schedule import Performance, performance, schedule
 
-Mode = Literal["float", "integer", "rtl"]
-MODES: tuple[Mode, ...] = ("float", "integer", "rtl")
+LIVE_ELEMENTS = 2**24
+"""Most elements of one tensor that a graph computes at once; a larger batch is run in pieces."""
+
+Mode = Literal["float", "integer", "rtl", "hls"]
+MODES: tuple[Mode, ...] = ("float", "integer", "rtl", "hls")
 
 
 class Design:
@@ -87,7 +93,7 @@ class Design:
     @cached_property
     def plan(self) -> Plan:
         """The generated files."""
-        return generate(self.hardware)
+        return generate(self.hardware, backend=self.config.backend)
 
     def info(self) -> ModelInfo:
         """Tensors with their integer types, ranges and scales, and everything that blocks hardware."""
@@ -110,26 +116,28 @@ class Design:
 
         Args:
             feeds: one array ``(frames, *shape)`` per model input; any number of frames.
-            mode: ``"float"`` runs the model, ``"integer"`` its integer graph, ``"rtl"`` simulates the hardware.
+            mode: ``"float"`` runs the model, ``"integer"`` its integer graph, ``"rtl"`` simulates the hardware,
+                ``"hls"`` its C++ for high-level synthesis.
             origin: what to call the feeds in messages, for example their file.
             journal: told of the steps.
 
         Returns:
-            one array per model output; the three modes agree in every bit.
+            one array per model output; all modes agree in every bit.
 
         Raises:
             InputError: when the feeds do not fit the model.
-            UnsupportedError: in mode ``"rtl"``, when the model has no hardware.
-            ToolError: in mode ``"rtl"``, when a tool is missing.
+            UnsupportedError: in modes ``"rtl"`` and ``"hls"``, when the model has no hardware.
+            ToolError: in these modes, when a tool is missing.
         """
         if mode not in MODES:
             raise InputError(f"no mode '{mode}'{did_you_mean(mode, MODES)}; expected one of {', '.join(MODES)}")
         checked = check_feeds(self.source, feeds, origin)
         if mode == "rtl":
             return self.simulate(checked, origin=origin, journal=journal).outputs
-        graph = self.source if mode == "float" else self.integer.graph
+        if mode == "hls":
+            return self.csim(checked, origin=origin, journal=journal).outputs
         with (journal or Journal()).step(f"run {mode}"), np.errstate(all="ignore"):
-            return plain_arrays(graph.run(checked))
+            return run_frames(self.source if mode == "float" else self.integer.graph, checked)
 
     def simulate(
         self,
@@ -150,10 +158,58 @@ class Design:
         """
         checked = check_feeds(self.source, feeds, origin)
         journal = journal or Journal()
-        if self.folder is not None:
-            return simulate_core(self, checked, self.folder, engine, journal, options)
+        with self._files("rtl", journal) as folder:
+            return simulate_core(self, checked, folder, engine, journal, options)
+
+    def csim(
+        self,
+        feeds: Mapping[str, Array],
+        *,
+        trace: bool = False,
+        origin: str = "feeds",
+        journal: Journal | None = None,
+    ) -> CSimulation:
+        """Run in mode ``"hls"``.
+
+        Args:
+            feeds: as for :meth:`run`.
+            trace: keep the values of every stream between layers.
+            origin, journal: as for :meth:`run`.
+        """
+        checked = check_feeds(self.source, feeds, origin)
+        journal = journal or Journal()
+        with self._files("hls", journal) as folder:
+            return csim_core(self, checked, folder, trace, journal)
+
+    @contextmanager
+    def _files(self, backend: Literal["rtl", "hls"], journal: Journal) -> Iterator[Path]:
+        """A folder with what *backend* generates: that of the build, or a temporary one."""
+        built = self.config.backend in (backend, "both")
+        if self.folder is not None and built:
+            self._check_folder(self.folder)
+            yield self.folder
+            return
         with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
             with journal.step("generate") as note:
-                self.plan.write(Path(folder))
-                note(f"{len(self.plan.files)} files")
-            return simulate_core(self, checked, Path(folder), engine, journal, options)
+                plan = self.plan if built else generate(self.hardware, backend=backend)
+                plan.write(Path(folder))
+                note(f"{len(plan.files)} files")
+            yield Path(folder)
+
+    def _check_folder(self, folder: Path) -> None:
+        """Refuse files that this version of Headrace would not generate: their streams may mean something else."""
+        manifest = folder / MARKER
+        if not manifest.is_file() or manifest.read_text(encoding="utf-8") != self.plan.files[MARKER]:
+            raise InputError(f"{manifest}: not the design that this version of Headrace generates; build it again")
+
+
+def run_frames(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """*graph* on a batch of any size, in pieces where memory would not hold it: a frame depends on no other."""
+    largest = max(prod(type_.shape) for node in graph for type_ in graph.types(node))
+    size = max(1, LIVE_ELEMENTS // largest)
+    frames = len(next(iter(feeds.values())))
+    pieces = [
+        plain_arrays(graph.run({name: array[start : start + size] for name, array in feeds.items()}))
+        for start in range(0, frames, size)
+    ]
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in graph.outputs}

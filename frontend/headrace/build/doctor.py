@@ -7,6 +7,8 @@ import platform
 import sys
 from dataclasses import dataclass
 
+from headrace.build.terminal import console, table
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -54,17 +56,12 @@ def _package(name: str, purpose: str, required: bool, hint: str) -> Tool:
 
 def print_tools(tools: list[Tool]) -> None:
     """A table on standard output, and one sentence on whether everything needed is there."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for heading in ("tool", "version", "needed for"):
-        table.add_column(heading, overflow="fold")
+    shown = table("tool", "version", "needed for")
     for tool in tools:
-        need = tool.purpose if tool.required else f"{tool.purpose} (optional)"
-        state = tool.version or "found"
-        table.add_row(tool.name, state if tool.found else f"missing: {tool.hint}", need)
-    console = Console(markup=False, highlight=False)
-    console.print(table)
+        optional = "" if tool.required or "optional" in tool.purpose else " (optional)"
+        state = (tool.version or "found") if tool.found else f"missing: {tool.hint}"
+        shown.add_row(tool.name, state, tool.purpose + optional)
+    out = console()
+    out.print(shown)
     missing = [t.name for t in tools if t.required and not t.found]
-    console.print(f"\nMissing: {', '.join(missing)}." if missing else "\nEverything that is needed is here.")
+    out.print(f"\nMissing: {', '.join(missing)}." if missing else "\nEverything that is needed is here.")

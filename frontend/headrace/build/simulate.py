@@ -1,4 +1,4 @@
-"""Mode ``rtl``: the head of a model on the host, its core in simulation, its tail on the host."""
+"""Modes ``rtl`` and ``hls``: the head of a model on the host, its core in simulation, its tail on the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.ir import Array
 
 if TYPE_CHECKING:
     from headrace.build.design import Design
-    from headrace_sim import SimResult
+    from headrace_sim import CsimResult, SimResult
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,20 @@ class Simulation:
     outputs: dict[str, Array]
     core: dict[str, Array]
     result: SimResult
+
+
+@dataclass(frozen=True)
+class CSimulation:
+    """What a C simulation gave: as :class:`Simulation`, but without a clock.
+
+    Attributes:
+        outputs, core: as there.
+        result: the values of the streams, when they were traced.
+    """
+
+    outputs: dict[str, Array]
+    core: dict[str, Array]
+    result: CsimResult
 
 
 def simulate_core(
@@ -51,10 +65,34 @@ def simulate_core(
         how = "cached" if result.cached else f"compiled in {result.build_seconds:.1f} s"
         note(f"{result.cycles:,} cycles, {engine} engine, simulator {how}")
     core = design.hardware.unpack_frames(result.outputs)
+    return Simulation(_real_outputs(design, head, core), core, result)
+
+
+def csim_core(design: Design, feeds: Mapping[str, Array], folder: Path, trace: bool, journal: Journal) -> CSimulation:
+    """Compile and run the generated C++ in *folder* on checked *feeds*.
+
+    Raises:
+        ToolError: when a compiler is missing or fails.
+        VerificationError: when a stream is read while it is empty, or words are left over.
+    """
+    import headrace_sim
+
+    head = design.core_feeds(feeds)
+    packed = design.hardware.pack_frames(head)
+    with journal.step("csim") as note, _as_headrace_errors():
+        result = headrace_sim.csim(folder, packed, options=headrace_sim.CsimOptions(trace=trace))
+        how = "cached" if result.cached else f"compiled in {result.build_seconds:.1f} s"
+        note(f"{len(next(iter(result.outputs.values()))):,} frames, program {how}")
+    core = design.hardware.unpack_frames(result.outputs)
+    return CSimulation(_real_outputs(design, head, core), core, result)
+
+
+def _real_outputs(design: Design, head: Mapping[str, Array], core: Mapping[str, Array]) -> dict[str, Array]:
+    """What the host's tail makes of the hardware's outputs."""
     tail = design.parts.tail
     known = {**head, **core}
     outputs = plain_arrays(tail.run({name: known[name] for name in tail.inputs}))
-    return Simulation({name: outputs[name] for name in design.source.outputs}, core, result)
+    return {name: outputs[name] for name in design.source.outputs}
 
 
 @contextmanager

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headrace.build.config import CONFIG_FILE
 from headrace.build.design import Design
 from headrace.build.journal import Journal
 from headrace.build.output import write_files
 from headrace.build.report import Report, drawing, layer_rows
 from headrace.build.verify import Comparison, verify_stages
-from headrace.schedule import folding_json
+from headrace.schedule import apply_folding, folding_json
 from headrace.schedule.streams import layers
 
 
@@ -39,8 +40,11 @@ def lower(job: Build) -> str:
 
 def fold(job: Build) -> str:
     """PE and SIMD are chosen, streams matched in width, FIFO depths computed."""
-    expected = job.design.performance
-    return f"interval {expected.interval:,} cycles, set by '{expected.bottleneck}'"
+    design = job.design
+    settings = design.config.folding
+    notes = apply_folding(design.unfolded.graph, settings).notes if settings else ()
+    expected = design.performance
+    return "; ".join([f"interval {expected.interval:,} cycles, set by '{expected.bottleneck}'", *notes])
 
 
 def verify(job: Build) -> str:
@@ -54,7 +58,7 @@ def generate(job: Build) -> str:
     job.design.plan.write(job.folder)
     files = {
         "folding.json": folding_json(job.design.hardware.graph),
-        "build.json": job.design.config.model_dump_json(indent=2) + "\n",
+        CONFIG_FILE: job.design.config.model_dump_json(indent=2) + "\n",
     }
     write_files(job.folder, files)
     return f"{len(job.design.plan.files)} files"

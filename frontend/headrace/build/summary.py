@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 
 from headrace.build.info import ModelInfo
 from headrace.build.report import layer_rows
+from headrace.build.terminal import console, table
 
 if TYPE_CHECKING:
     from headrace.build.design import Design
@@ -18,58 +18,43 @@ if TYPE_CHECKING:
 def print_design(design: Design) -> None:
     """The layers of a built design, its rate, and where its files are."""
     expected, clock = design.performance, design.config.clock_mhz
-    console = _console()
-    console.print(layer_table(design))
+    out = console()
+    out.print(layer_table(design))
     rate, interval = expected.fps(clock), expected.interval
-    console.print(f"\n{rate:,.0f} frames/s at {clock:g} MHz: one every {interval:,} cycles (* sets it)")
+    out.print(f"\n{rate:,.0f} frames/s at {clock:g} MHz: one every {interval:,} cycles (* sets it)")
     if design.folder is not None:
-        console.print(f"Report: {design.folder / 'report' / 'index.html'}", soft_wrap=True)
+        out.print(f"Report: {design.folder / 'report' / 'index.html'}", soft_wrap=True)
 
 
 def layer_table(design: Design) -> Table:
     """Folding, streams and cycles of the layers that compute; the slowest is starred, what only moves is counted."""
-    table = _table(("layer", "kind", "folding", "input", "output"), ("cycles",))
+    shown = table("layer", "kind", "folding", "input", "output", right=("cycles",))
     between = Counter[str]()
     for row in layer_rows(design.hardware.graph, design.performance):
         if not row.layer.folding:
             between[row.layer.kind] += 1
             continue
         cycles = f"{row.layer.cycles:,}" + (" *" if row.share == 1 else "  ")
-        table.add_row(row.layer.name, row.layer.kind, row.folding, row.inputs, row.outputs, cycles)
+        shown.add_row(row.layer.name, row.layer.kind, row.folding, row.inputs, row.outputs, cycles)
     counts = ", ".join(f"{count} {kind}" for kind, count in between.items())
-    table.add_row(f"between them: {counts}" if counts else "")
-    return table
+    shown.add_row(f"between them: {counts}" if counts else "")
+    return shown
 
 
 def print_info(info: ModelInfo) -> None:
     """The tensors of a model, and what blocks hardware."""
-    table = _table(("tensor", "operator", "shape", "integers", "scale", "offset"), ())
+    shown = table("tensor", "operator", "shape", "integers", "scale", "offset")
     for tensor in info.tensors:
         shape = "x".join(map(str, tensor.shape))
         offset = "" if tensor.offset == "0" else tensor.offset
-        table.add_row(tensor.name, tensor.operator, shape, tensor.element, tensor.scale, offset)
-    console = _console()
-    console.print(table)
+        shown.add_row(tensor.name, tensor.operator, shape, tensor.element, tensor.scale, offset)
+    out = console()
+    out.print(shown)
     for node, count in info.disagreements.items():
-        console.print(f"\n'{node}': float32 and exact arithmetic differ for {count} accumulator values", soft_wrap=True)
+        out.print(f"\n'{node}': float32 and exact arithmetic differ for {count} accumulator values", soft_wrap=True)
     if not info.blockers:
-        console.print("\nNothing blocks hardware.")
+        out.print("\nNothing blocks hardware.")
         return
-    console.print(f"\nOn the host ({len(info.blockers)}):")
+    out.print(f"\nOn the host ({len(info.blockers)}):")
     for blocker in info.blockers:
-        console.print(f"  {blocker}", soft_wrap=True)
-
-
-def _console() -> Console:
-    """Standard output; never narrower than a table needs when it is not a terminal."""
-    console = Console(markup=False, highlight=False)
-    return console if console.is_terminal else Console(markup=False, highlight=False, width=200)
-
-
-def _table(left: tuple[str, ...], right: tuple[str, ...]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in left:
-        table.add_column(name, overflow="fold")
-    for name in right:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+        out.print(f"  {blocker}", soft_wrap=True)

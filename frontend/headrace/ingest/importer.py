@@ -28,6 +28,15 @@ def load_onnx(path: str | Path) -> Graph:
     Raises:
         ModelError: when the file is missing, corrupt, or not a model that can be read; names file and node.
     """
+    return from_proto(read_onnx(path), str(path))
+
+
+def read_onnx(path: str | Path) -> onnx.ModelProto:
+    """Read an ONNX file, with the weights that lie in files of their own.
+
+    Raises:
+        ModelError: when the file is missing or corrupt.
+    """
     file = Path(path)
     if not file.is_file():
         raise ModelError("no such file; expected an ONNX model", file=str(path))
@@ -36,7 +45,7 @@ def load_onnx(path: str | Path) -> Graph:
     except Exception as error:  # protobuf raises several unrelated types
         raise ModelError(f"not a readable ONNX file ({_first_line(error)})", file=str(path)) from error
     _load_external_data(model, file)
-    return from_proto(model, str(path))
+    return model
 
 
 def from_proto(model: onnx.ModelProto, file: str | None = None) -> Graph:
