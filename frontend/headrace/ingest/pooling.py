@@ -45,11 +45,9 @@ def _window(
     return kernel, strides, dilations, _ceil_pads(node, size, kernel, strides, dilations, pads)
 
 
-@imports("MaxPool")
+@imports("MaxPool", ignores=("storage_order",))  # of the second output
 def max_pool(node: Node) -> Sequence[Operand]:
     """Largest value of each window."""
-    if len(node.proto.output) > 1 and node.proto.output[1]:
-        raise node.unsupported("MaxPool with an index output")
     return [node.add(MaxPool(*_window(node)), node.value(0))]
 
 
