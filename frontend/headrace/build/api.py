@@ -21,6 +21,7 @@ MODEL_COPY = "model.onnx"
 class BuildSettings(TypedDict, total=False):
     """Keywords of :func:`build`; :class:`~headrace.build.config.BuildConfig` says what each means."""
 
+    name: str | None
     target_fps: float | None
     clock_mhz: float
     folding: Path | str | Folding | None
@@ -57,8 +58,8 @@ def build(
         output_dir: folder to write; it may be new, empty, or an earlier build, which is replaced once the new one is
             whole.
         journal: told of the steps.
-        settings: ``target_fps``, ``clock_mhz`` (default 200), ``folding`` (a FINN-style dictionary or JSON file),
-            ``backend`` (``"rtl"``, ``"hls"`` or ``"both"``), ``verify_frames``, ``seed``.
+        settings: ``name``, ``target_fps``, ``clock_mhz`` (default 200), ``folding`` (a FINN-style dictionary or JSON
+            file), ``backend`` (``"rtl"``, ``"hls"`` or ``"both"``), ``verify_frames``, ``seed``.
 
     Returns:
         the design; ``design.run(feeds, mode="rtl")`` simulates it.
@@ -76,7 +77,7 @@ def build(
         with journal.step("read") as note:
             read, proto = _read(model)
             note(f"{len(read.source)} nodes")
-        design = Design(read.source, config)
+        design = Design(read.source, config.model_copy(update={"name": config.name or read.name}))
         job = Build(design, scratch, journal)
         for step in STEPS:
             with journal.step(step.__name__) as note:

@@ -23,6 +23,7 @@ class BuildConfig(BaseModel):
     """Settings of one build.
 
     Attributes:
+        name: of the design and its top module; the name of the model file when None.
         target_fps: frames a second to fold for; None folds for a modest rate by default.
         clock_mhz: clock frequency in MHz that rates refer to.
         folding: PE and SIMD by layer, overriding what the target would choose.
@@ -33,6 +34,7 @@ class BuildConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    name: str | None = None
     target_fps: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     clock_mhz: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 200.0
     folding: Folding | None = None

@@ -50,8 +50,8 @@ class Design:
 
     @property
     def name(self) -> str:
-        """Name of the model."""
-        return self.source.name
+        """The configured name, that of the model's file, or that of its graph."""
+        return self.config.name or (Path(self.source.file).stem if self.source.file else self.source.name)
 
     @cached_property
     def integer(self) -> IntegerModel:

@@ -9,7 +9,7 @@ from html import escape
 _WIDTH, _HEIGHT = 236, 46
 _GAP_X, _GAP_Y = 28, 44
 _MARGIN = 8
-_LABEL = 90  # how far the text beside the rightmost arrow reaches past its box
+_LABEL = 150  # how far the text beside the rightmost arrow reaches past its box
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from headrace.build.drawing import Arrow, Box, draw
 from headrace.build.journal import StepRecord
 from headrace.build.verify import Comparison
-from headrace.ir import Graph, Input, Output
+from headrace.ir import Graph, Value
 from headrace.layers import Layer, StreamType
 from headrace.schedule import LayerPerformance, Performance
 from headrace.schedule.streams import layers
@@ -21,12 +21,16 @@ from headrace.schedule.streams import layers
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One hardware layer: its performance, the streams it reads and writes, and its part of the interval."""
+    """One hardware layer: its performance, the streams it reads and writes, and its part of the interval.
+
+    ``moves`` says that it hands on what it reads: a FIFO, a width converter.
+    """
 
     layer: LayerPerformance
     inputs: str
     outputs: str
     share: float
+    moves: bool
 
     @property
     def folding(self) -> str:
@@ -55,6 +59,11 @@ class Report:
     graph: str = field(repr=False)
 
     @property
+    def moving(self) -> Sequence[LayerRow]:
+        """The layers between those that compute."""
+        return [row for row in self.rows if row.moves]
+
+    @property
     def fps(self) -> float:
         """Frames a second."""
         return self.performance.fps(self.clock_mhz)
@@ -79,16 +88,22 @@ class Report:
 
 def layer_rows(hardware: Graph, expected: Performance) -> list[LayerRow]:
     """The layers of a folded hardware graph, in topological order."""
-    streams = layers(hardware)
+    found = layers(hardware)
     return [
         LayerRow(
             row,
-            ", ".join(stream_text(s) for s in streams[row.name].inputs),
-            ", ".join(stream_text(s) for s in streams[row.name].outputs),
+            ", ".join(stream_text(s) for s in found[row.name].inputs),
+            ", ".join(stream_text(s) for s in found[row.name].outputs),
             row.cycles / expected.interval,
+            _moves(found[row.name]),
         )
         for row in expected.layers
     ]
+
+
+def _moves(layer: Layer) -> bool:
+    """Whether a layer reads one tensor and writes the same."""
+    return not layer.folding_choices and [s.tensor for s in layer.inputs] == [s.tensor for s in layer.outputs]
 
 
 def stream_text(stream: StreamType) -> str:
@@ -99,29 +114,39 @@ def stream_text(stream: StreamType) -> str:
 
 
 def drawing(hardware: Graph, rows: Sequence[LayerRow]) -> str:
-    """SVG of the hardware graph; the bar in a box is the layer's share of the interval."""
+    """SVG of the hardware graph; the bar in a box is the layer's share of the interval.
+
+    What only moves a tensor is written beside the arrow that it lies on.
+    """
     by_name = {row.layer.name: row for row in rows}
     boxes: dict[str, Box] = {}
     arrows: list[Arrow] = []
     for name in hardware:
-        op = hardware.op(name)
-        if isinstance(op, Layer):
-            row = by_name[name]
+        row = by_name.get(name)
+        if row is not None and row.moves:
+            continue
+        if row is not None:
             detail = f"{row.layer.kind} {row.folding}".strip() + f", {row.layer.cycles:,} cycles"
             boxes[name] = Box(name, detail, row.share, row.share == 1)
         else:
-            boxes[name] = Box(name, "input" if isinstance(op, Input) else "output" if isinstance(op, Output) else "")
-        for port, value in enumerate(hardware.sources(name)):
-            arrows.append(Arrow(value.node, name, _wire(hardware, value.node, value.port, name, port)))
+            boxes[name] = Box(name, type(hardware.op(name)).__name__.lower())
+        arrows += [_arrow(hardware, by_name, value, Value(name, k)) for k, value in enumerate(hardware.sources(name))]
     return draw(boxes, arrows)
 
 
-def _wire(hardware: Graph, source: str, out: int, target: str, port: int) -> str:
-    for op, index, side in ((hardware.op(source), out, "outputs"), (hardware.op(target), port, "inputs")):
-        if isinstance(op, Layer):
-            streams: tuple[StreamType, ...] = getattr(op, side)
-            return f"{streams[index].word_bits} bit: {stream_text(streams[index])}"
-    return str(hardware.types(source)[out])
+def _arrow(hardware: Graph, rows: Mapping[str, LayerRow], source: Value, target: Value) -> Arrow:
+    """The arrow into port *target*, from the nearest layer that computes what arrives there."""
+    between: list[str] = []
+    label = _stream_label(hardware, source)
+    while (row := rows.get(source.node)) is not None and row.moves:
+        between.insert(0, row.layer.kind)
+        (source,) = hardware.sources(source.node)
+    return Arrow(source.node, target.node, f"{label} ({', '.join(between)})" if between else label)
+
+
+def _stream_label(hardware: Graph, value: Value) -> str:
+    op = hardware.op(value.node)
+    return stream_text(op.outputs[value.port]) if isinstance(op, Layer) else str(hardware.type(value))
 
 
 @cache

@@ -31,7 +31,7 @@ def layer_table(design: Design) -> Table:
     shown = table("layer", "kind", "folding", "input", "output", right=("cycles",))
     between = Counter[str]()
     for row in layer_rows(design.hardware.graph, design.performance):
-        if not row.layer.folding:
+        if row.moves:
             between[row.layer.kind] += 1
             continue
         cycles = f"{row.layer.cycles:,}" + (" *" if row.share == 1 else "  ")
