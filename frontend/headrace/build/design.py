@@ -93,7 +93,7 @@ class Design:
     @cached_property
     def plan(self) -> Plan:
         """The generated files."""
-        return generate(self.hardware, backend=self.config.backend)
+        return generate(self.hardware, self.name, backend=self.config.backend)
 
     def info(self) -> ModelInfo:
         """Tensors with their integer types, ranges and scales, and everything that blocks hardware."""
@@ -191,7 +191,7 @@ class Design:
             return
         with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
             with journal.step("generate") as note:
-                plan = self.plan if built else generate(self.hardware, backend=backend)
+                plan = self.plan if built else generate(self.hardware, self.name, backend=backend)
                 plan.write(Path(folder))
                 note(f"{len(plan.files)} files")
             yield Path(folder)
