@@ -36,6 +36,15 @@ class Mode(StrEnum):
     float = "float"
     integer = "integer"
     rtl = "rtl"
+    hls = "hls"
+
+
+class Generated(StrEnum):
+    """What ``headrace build`` generates."""
+
+    rtl = "rtl"
+    hls = "hls"
+    both = "both"
 
 
 class _Session:
@@ -92,15 +101,24 @@ def build(
     target_fps: TargetFps = None,
     clock_mhz: ClockMhz = 200.0,
     folding: FoldingFile = None,
+    backend: Annotated[
+        Generated, typer.Option("--backend", help="Generate SystemVerilog, C++ for high-level synthesis, or both.")
+    ] = Generated.rtl,
     debug: Debug = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Compile a model to a verified design: SystemVerilog, manifest, folding and report."""
+    """Compile a model to a verified design: SystemVerilog or HLS C++, manifest, folding and report."""
     from headrace.build.api import build as build_design
 
     design = build_design(
-        model, output, journal=_journal(), target_fps=target_fps, clock_mhz=clock_mhz, folding=folding
+        model,
+        output,
+        journal=_journal(),
+        target_fps=target_fps,
+        clock_mhz=clock_mhz,
+        folding=folding,
+        backend=backend.value,
     )
     if _Session.verbosity >= 0:
         from headrace.build.summary import print_design
@@ -113,12 +131,14 @@ def run(
     model: Model,
     source: Annotated[Path, typer.Option("--input", metavar="X.npz", help="Arrays named as the model's inputs.")],
     output: Annotated[Path, typer.Option("--output", metavar="Y.npz", help="File to write the outputs to.")],
-    mode: Annotated[Mode, typer.Option("--mode", help="What computes: the model, its integer graph or the RTL.")],
+    mode: Annotated[
+        Mode, typer.Option("--mode", help="What computes: the model, its integer graph, the RTL or the HLS C++.")
+    ],
     debug: Debug = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Run a model on arrays, in its own real values: as a float model, as integers, or as simulated RTL."""
+    """Run a model on arrays, in its own real values: as a float model, as integers, or as simulated RTL or HLS C++."""
     from headrace.build.api import load
     from headrace.build.arrays import read_arrays, write_arrays
 

@@ -156,7 +156,7 @@ class Layer(Op):
                     f"{self.kind}: {name}={value} does not divide {choices[-1]}; valid: {', '.join(map(str, choices))}"
                 )
         fields = {name.lower(): value for name, value in values.items()}
-        return replace(self, **fields)  # type: ignore[arg-type]
+        return replace(self, **fields)
 
     @abstractmethod
     def resources(self) -> Resources:

@@ -45,7 +45,7 @@ class Lookup(Layer):
     @property
     def shared(self) -> bool:
         """Whether all channels use one table."""
-        return self.table.shape[0] == 1
+        return bool(self.table.shape[0] == 1)
 
     @property
     def groups(self) -> int:
