@@ -149,8 +149,12 @@ def run_tool(command: list[str], folder: Path, environment: dict[str, str] | Non
 
 
 def verilator_command(tool: Verilator, manifest: Manifest) -> list[str]:
-    """The options that linting and compiling share."""
-    return [str(tool.binary), "--no-timing", "--assert", "--top-module", manifest.top]
+    """The options that linting and compiling share.
+
+    Loops of more than 8 turns stay loops in C++. Unrolled, the adder trees of a wide layer become megabytes: a layer of
+    64 x 64 weights without folding took over 10 minutes to compile instead of 9 s (to run twice as fast).
+    """
+    return [str(tool.binary), "--no-timing", "--assert", "--unroll-count", "8", "--top-module", manifest.top]
 
 
 def _verilate(manifest: Manifest, options: BuildOptions, tool: Verilator, folder: Path) -> None:
