@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+MIRRORED = {"frontend/headrace/quant/solver/common.py"}  # names that users of Brevitas import
 SOURCES = sorted([*ROOT.glob("frontend/**/*.py"), *ROOT.glob("rtl_sim/**/*.py"), *ROOT.glob("examples/**/*.py")])
 
 
@@ -37,4 +38,5 @@ def test_units_stay_small(path: Path) -> None:
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     long = [f"{f.name}: {f.end_lineno - f.lineno + 1}" for f in functions if (f.end_lineno or 0) - f.lineno >= 80]
     assert not long, f"functions past 80 lines: {long}"
-    assert path.stem not in {"utils", "helpers", "common", "manager"}
+    vague = path.stem in {"utils", "helpers", "common", "manager"}
+    assert not vague or str(path.relative_to(ROOT)) in MIRRORED
