@@ -83,6 +83,24 @@ def straight_through(x: Tensor, function: Rounding) -> Tensor:
     return out
 
 
+class _Substitute(torch.autograd.Function):
+    """Another value forward, the gradient of the first backward."""
+
+    @staticmethod
+    def forward(ctx: Any, fake: Tensor, exact: Tensor) -> Tensor:
+        return exact.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads[0], None
+
+
+def substitute(fake: Tensor, exact: Tensor) -> Tensor:
+    """The value of *exact* with the gradient of *fake*."""
+    out: Tensor = _Substitute.apply(fake, exact)  # type: ignore[no-untyped-call]
+    return out
+
+
 def round_ste(x: Tensor) -> Tensor:
     """Round to nearest, ties to even, straight-through."""
     return straight_through(x, torch.round)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from headrace.core.functional import integer_range
-from headrace.core.quant import BinaryQuant, RescalingIntQuant, TernaryQuant
+from headrace.core.quant import BinaryQuant, RescalingIntQuant, TernaryQuant, TruncIntQuant
 from headrace.core.scaling import ParameterFromRuntimeStatsScaling
 from headrace.export.errors import ExportError
 from headrace.nn import exact
@@ -28,6 +28,7 @@ from headrace.proxy import (
     ActQuantProxyFromInjector,
     BiasQuantProxyFromInjector,
     DynamicActQuantProxyFromInjector,
+    TruncQuantProxyFromInjector,
     WeightQuantProxyFromInjector,
 )
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
@@ -43,13 +44,14 @@ class Quantizer:
     Args:
         name: path of the quantizer in the model.
         role: ``"weight"``, ``"bias"`` or ``"act"``.
-        kind: ``"int"``, ``"binary"``, ``"ternary"`` or ``"dynamic"``.
+        kind: ``"int"``, ``"binary"``, ``"ternary"``, ``"dynamic"`` or ``"trunc"``.
         scale, zero_point: constants, broadcastable to the quantized tensor.
         bit_width: number of bits.
         signed, narrow: integer format.
         rounding: QONNX rounding mode.
         threshold: ternary only, relative to the scale.
         activation: module to run first, or ``None``.
+        truncated: what a ``"trunc"`` quantizer gets.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Quantizer:
     rounding: str
     threshold: float = 0.0
     activation: nn.Module | None = None
+    truncated: IntQuantTensor | None = None
 
     def range(self) -> tuple[int, int]:
         """Smallest and largest integer."""
@@ -103,7 +106,7 @@ def _proxies(model: nn.Module) -> Iterator[tuple[str, QuantProxyFromInjector]]:
 
 @dataclass
 class _Recording:
-    """What quantizers returned, and what layers got, when the model ran on the example."""
+    """What quantizers returned, and what layers and truncating quantizers got, when the model ran on the example."""
 
     quantized: dict[nn.Module, IntQuantTensor]
     inputs: dict[nn.Module, IntQuantTensor | None]
@@ -124,6 +127,8 @@ def _record(model: nn.Module, args: tuple[Any, ...]) -> _Recording:
             name = names[proxy]  # type: ignore[index]
             raise ExportError(f"{name}: its scale depends on the input, which this format cannot express")
         recording.quantized[proxy] = out
+        if isinstance(proxy, TruncQuantProxyFromInjector):
+            recording.inputs[proxy] = inputs[0]
 
     def remember_input(layer: nn.Module, inputs: Any) -> None:
         recording.inputs[layer] = exact.quantized(inputs[0])
@@ -195,9 +200,7 @@ def prepare(
     prepared = copy.deepcopy(source).eval()
     _warn_uncollected(prepared)
     recording = _record(prepared, args)
-    quantizers = {
-        proxy: _describe(proxy, name, recording.quantized.get(proxy), flavour) for name, proxy in _proxies(prepared)
-    }
+    quantizers = {proxy: _describe(proxy, name, recording, flavour) for name, proxy in _proxies(prepared)}
     replaced: dict[nn.Module, nn.Module] = {}
     for name, module in prepared.named_modules():
         if isinstance(module, QuantLayer):
@@ -276,9 +279,10 @@ def _freeze_parameters(layer: Any, recording: _Recording, integers: bool) -> Non
             layer._parameters[name] = nn.Parameter(frozen, requires_grad=False)
 
 
-def _describe(proxy: QuantProxyFromInjector, name: str, seen: IntQuantTensor | None, flavour: str) -> Quantizer | None:
+def _describe(proxy: QuantProxyFromInjector, name: str, recording: _Recording, flavour: str) -> Quantizer | None:
     """What *proxy* does, ``None`` if it does not quantize."""
     activation, tensor_quant, role = _anatomy(proxy)
+    seen = recording.quantized.get(proxy)
     if seen is None or tensor_quant is None or not proxy.is_quant_enabled:
         return None
     quantizer = Quantizer(
@@ -288,6 +292,7 @@ def _describe(proxy: QuantProxyFromInjector, name: str, seen: IntQuantTensor | N
         scale=seen.scale.detach().clone().to(torch.float32),
         zero_point=seen.zero_point.detach().clone().to(torch.float32),
         activation=activation,
+        truncated=recording.inputs.get(proxy),
     )
     scale = quantizer.scale
     if not bool(torch.isfinite(scale).all()) or bool((scale <= 0).any()):
@@ -337,12 +342,30 @@ def _integer_format(
             "rounding": "ROUND",
             "threshold": threshold,
         }
+    if isinstance(tensor_quant, TruncIntQuant):
+        return {**common, "kind": "trunc", "rounding": _trunc_rounding(tensor_quant, seen, name, flavour)}
     if role != "act":  # already quantized: any rounding keeps it
         return {**common, "kind": "int", "rounding": "ROUND"}
     if not isinstance(tensor_quant, RescalingIntQuant) or proxy.rounding_mode is None:
         rounding = getattr(getattr(tensor_quant, "int_quant", None), "float_to_int_impl", tensor_quant)
         raise ExportError(f"{name}: {type(rounding).__name__} has no {flavour} equivalent")
     return {**common, "kind": "int", "rounding": proxy.rounding_mode}
+
+
+def _trunc_rounding(tensor_quant: TruncIntQuant, seen: IntQuantTensor, name: str, flavour: str) -> str:
+    """The rounding of a truncation.
+
+    Raises:
+        ExportError: a format without Trunc, a rounding that Trunc does not have, or a zero point.
+    """
+    if flavour != "QONNX":
+        raise ExportError(f"{name}: {flavour} has no operator that truncates integers (Trunc); use QONNX")
+    rounding = getattr(type(tensor_quant.float_to_int_impl), "qonnx_mode", None)
+    if rounding is None:
+        raise ExportError(f"{name}: {type(tensor_quant.float_to_int_impl).__name__} has no QONNX equivalent")
+    if bool((seen.zero_point != 0).any()):
+        raise ExportError(f"{name}: it truncates integers with a zero point, which Trunc does not shift exactly")
+    return str(rounding)
 
 
 def _check_reproduced(quantizer: Quantizer, seen: IntQuantTensor) -> None:

@@ -1,9 +1,10 @@
-"""Export to QONNX: standard ONNX operators plus ``Quant`` and ``BipolarQuant`` of ``qonnx.custom_op.general``.
+"""Export to QONNX: standard ONNX operators plus ``Quant``, ``BipolarQuant`` and ``Trunc`` of its own domain.
 
 * An integer quantizer is one ``Quant`` node; a binary one is one ``BipolarQuant`` node.
 * A ternary quantizer with a threshold ``t`` has no node of its own. With ``T = fl32(t * scale)`` and ``T+`` the next
   float after it, it is ``(BipolarQuant(x - T+) + BipolarQuant(x + T)) * scale`` where both scales are 1/2: the first is
   +1/2 exactly where ``x > T``, the second is -1/2 exactly where ``x < -T``.
+* A truncation is one ``Trunc`` node of version 2 (input scale and bit width, output scale and bit width).
 * Weights and biases are written as their quantized values, on which ``Quant`` with ``ROUND`` is the identity, whatever
   rounding made them.
 """
@@ -21,14 +22,16 @@ from torch import Tensor, nn
 from headrace.export.preparation import Quantizer, prepare
 from headrace.export.tracing import example_arguments, trace
 from headrace.export.writing import write
+from headrace.quant_tensor import IntQuantTensor
 
 DOMAIN = "qonnx.custom_op.general"
 DEFAULT_OPSET = 18
 
 
-def _symbolic(op: str, inputs: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+def _symbolic(op: str, inputs: Sequence[Tensor], attributes: dict[str, Any], version: int = 1) -> Tensor:
     x = inputs[0]
-    return torch.onnx.ops.symbolic(f"{DOMAIN}::{op}", inputs, attrs=attributes, dtype=x.dtype, shape=x.shape, version=1)
+    name = f"{DOMAIN}::{op}"
+    return torch.onnx.ops.symbolic(name, inputs, attrs=attributes, dtype=x.dtype, shape=x.shape, version=version)
 
 
 class _QonnxQuant(nn.Module):
@@ -92,7 +95,36 @@ class _QonnxTernaryQuant(nn.Module):
         return (positive + negative) * self.scale
 
 
+class _QonnxTrunc(nn.Module):
+    """``Trunc`` in its second version, which scales and clamps its result."""
+
+    scale: Tensor
+    zero_point: Tensor
+    input_bit_width: Tensor
+    output_scale: Tensor
+    output_bit_width: Tensor
+
+    def __init__(self, quantizer: Quantizer, source: IntQuantTensor) -> None:
+        super().__init__()
+        self.register_buffer("scale", source.scale.detach().to(torch.float32))
+        self.register_buffer("zero_point", quantizer.zero_point)
+        self.register_buffer("input_bit_width", source.bit_width.detach().to(torch.float32))
+        self.register_buffer("output_scale", quantizer.scale)
+        self.register_buffer("output_bit_width", torch.tensor(float(quantizer.bit_width)))
+        self.attributes = {
+            "rounding_mode": quantizer.rounding,
+            "narrow": int(quantizer.narrow),
+            "signed": int(quantizer.signed),
+        }
+
+    def forward(self, x: Tensor) -> Tensor:
+        inputs = [x, self.scale, self.zero_point, self.input_bit_width, self.output_scale, self.output_bit_width]
+        return _symbolic("Trunc", inputs, self.attributes, version=2)
+
+
 def _make(quantizer: Quantizer) -> nn.Module:
+    if quantizer.truncated is not None:
+        return _QonnxTrunc(quantizer, quantizer.truncated)
     if quantizer.kind == "binary":
         return _QonnxBipolarQuant(quantizer)
     if quantizer.kind == "ternary" and quantizer.role == "act":

@@ -1,6 +1,7 @@
 """Quantized layers for training, with the keyword surface of Brevitas, and their exact deployed form."""
 
 from headrace.nn.finalize import Finalized, FinalizeReport, OutputDifference, finalize
+from headrace.nn.quant_accumulator import TruncQuantAccumulator
 from headrace.nn.quant_activation import QuantHardTanh, QuantIdentity, QuantReLU, QuantSigmoid, QuantTanh
 from headrace.nn.quant_conv import QuantConv1d, QuantConv2d, QuantConv3d
 from headrace.nn.quant_conv_transpose import QuantConvTranspose1d, QuantConvTranspose2d, QuantConvTranspose3d
@@ -53,5 +54,6 @@ __all__ = [
     "ScaleBias",
     "TruncAdaptiveAvgPool2d",
     "TruncAvgPool2d",
+    "TruncQuantAccumulator",
     "finalize",
 ]

@@ -147,21 +147,8 @@ def apply(layer: Any, input: Any, weight: Any, bias: Tensor | None, geometry: Ge
         out.add_(bias.detach().view(geometry.channel_shape(acc)))
     if torch.is_grad_enabled() and (x.value.requires_grad or weight.value.requires_grad):
         fake = geometry(x.value, weight.value, bias)
-        substituted: Tensor = _Substitute.apply(fake, out)  # type: ignore[no-untyped-call]
-        return substituted
+        return functional.substitute(fake, out)
     return out
-
-
-class _Substitute(torch.autograd.Function):
-    """The exact value forward, the gradient of the fake-quantized one backward."""
-
-    @staticmethod
-    def forward(ctx: Any, fake: Tensor, exact: Tensor) -> Tensor:
-        return exact.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        return grads[0], None
 
 
 class WeightCache:

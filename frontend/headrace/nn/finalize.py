@@ -28,6 +28,7 @@ from headrace.nn import exact
 from headrace.nn.elementwise import CanonicalBatchNorm, batch_norm_constants, through_float64
 from headrace.nn.quant_layer import QuantWeightBiasInputOutputLayer
 from headrace.quant_tensor import IntQuantTensor, unpack_quant_tensor
+from headrace.quant_tensor.average_pool import POOLS
 from headrace.quant_tensor.torch_functions import HANDLERS, METHODS, MOVING
 
 _TRANSCENDENTAL: frozenset[Callable[..., Any]] = frozenset(
@@ -112,6 +113,8 @@ class CanonicalArithmetic(TorchFunctionMode):
             return through_float64(lambda x: func(x, *args[1:], **kwargs), args[0])
         if func is F.batch_norm:
             return _batch_norm(*unpack_quant_tensor(args), **unpack_quant_tensor(kwargs))
+        if func in POOLS:
+            return _average(func, args, kwargs)
         if func in MOVING:
             moved = _with_grid(func, args, kwargs)
             if moved is not NotImplemented:
@@ -140,6 +143,22 @@ def _with_grid(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     if isinstance(out, tuple | list):
         return type(out)(exact.plain(part) for part in out)
     return exact.plain(out)
+
+
+def _average(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An average pool on integers where the input tells them.
+
+    The quotient of scale and count stays in float64: a layer that follows multiplies it by its weight scale before the
+    one rounding.
+    """
+    x = exact.quantized(args[0])
+    if x is None:
+        return func(*args, **kwargs)
+    out = POOLS[func](func, x, *args[1:], **kwargs)
+    if isinstance(out, IntQuantTensor):
+        count = torch.round(x.scale.double() / out.scale.double())
+        out = out.set(scale=x.scale.double() * (1.0 / count))
+    return out if isinstance(args[0], IntQuantTensor) else exact.plain(out)
 
 
 def _batch_norm(

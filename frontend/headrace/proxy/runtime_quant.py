@@ -120,5 +120,6 @@ class TruncQuantProxyFromInjector(QuantProxyFromInjector):
     def forward(self, x: Any) -> Any:
         if not self.is_quant_enabled or not isinstance(x, IntQuantTensor):
             return x
-        value, scale, zero_point, bit_width = self.tensor_quant(x.value, x.scale, x.zero_point, x.bit_width, x.signed)
+        scale = x.scale.to(x.value.dtype)
+        value, scale, zero_point, bit_width = self.tensor_quant(x.value, scale, x.zero_point, x.bit_width, x.signed)
         return IntQuantTensor(value, scale, zero_point, bit_width, x.signed, self.training)

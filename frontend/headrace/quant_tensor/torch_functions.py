@@ -6,15 +6,14 @@ decays to a plain tensor.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from headrace.core import functional
 from headrace.quant_tensor import arithmetic
+from headrace.quant_tensor.average_pool import POOLS
 from headrace.quant_tensor.int_quant_tensor import IntQuantTensor, unpack_quant_tensor
 
 Handler = Callable[..., Any]
@@ -101,38 +100,6 @@ def _subtract(func: Callable[..., Any], a: Any, b: Any, **kwargs: Any) -> Any:
     return a - b if isinstance(a, IntQuantTensor) else arithmetic.add(arithmetic.negate(b), a)
 
 
-def _average(func: Callable[..., Any], x: Any, terms: float, value: torch.Tensor) -> Any:
-    """*value*, averages of *terms* elements of *x*: integer sums at a finer scale."""
-    if bool((x.zero_point != 0).any()):
-        return value
-    largest = functional.max_int(False, False, x.bit_width) * terms
-    return x.set(value=value, scale=x.scale / terms, bit_width=functional.ceil_ste(torch.log2(largest)))
-
-
-def _avg_pool(
-    func: Callable[..., Any],
-    x: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Any:
-    value = func(x.value, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    size = kernel_size if isinstance(kernel_size, tuple) else (kernel_size,) * 2
-    partial = ceil_mode or (not count_include_pad and padding not in (0, (0, 0)))
-    return value if partial else _average(func, x, float(divisor_override or math.prod(size)), value)
-
-
-def _adaptive_avg_pool(func: Callable[..., Any], x: Any, output_size: Any) -> Any:
-    value = func(x.value, output_size)
-    sizes = list(zip(x.value.shape[2:], value.shape[2:], strict=True))
-    if any(before % after for before, after in sizes):
-        return value  # windows of different sizes: no common grid
-    return _average(func, x, float(math.prod(before // after for before, after in sizes)), value)
-
-
 def _embedding(func: Callable[..., Any], index: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
     out = func(unpack_quant_tensor(index), unpack_quant_tensor(weight), *args, **kwargs)
     return weight._moved(out) if isinstance(weight, IntQuantTensor) else out
@@ -154,8 +121,7 @@ _register(
 )
 _register(_needs_real_zero, F.relu, torch.relu, torch.Tensor.relu)
 _register(_dropout, F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout)
-_register(_avg_pool, F.avg_pool2d)
-_register(_adaptive_avg_pool, F.adaptive_avg_pool2d)
+HANDLERS.update(POOLS)
 _register(_embedding, F.embedding)
 _register(_pad, F.pad)
 _register(_interpolate, F.interpolate)
@@ -202,7 +168,7 @@ METHODS: dict[Callable[..., Any], Handler] = {
     torch.Tensor.split: _moves,
     torch.Tensor.relu: _needs_real_zero,
 }
-_ARITHMETIC = (torch.add, torch.mul, torch.sub, torch.matmul, F.avg_pool2d, F.adaptive_avg_pool2d, F.embedding)
+_ARITHMETIC = (torch.add, torch.mul, torch.sub, torch.matmul, F.embedding, *POOLS)
 MOVING: frozenset[Callable[..., Any]] = frozenset(
     {f for f in HANDLERS if f not in _ARITHMETIC and getattr(torch.Tensor, f.__name__, None) is not f} | METHODS.keys()
 )
