@@ -28,43 +28,6 @@ from headrace.layers.memory import (
 from headrace.numerics import to_hex_text, weight_memory_words, words_to_ints
 
 
-@dataclass(frozen=True)
-class SumStage:
-    """One registered stage of an adder tree: ``terms`` of ``in_bits`` bits become ``groups`` sums of ``out_bits``."""
-
-    fan_in: int
-    terms: int
-    in_bits: int
-    out_bits: int
-    signed: bool
-
-    @property
-    def groups(self) -> int:
-        """Sums that leave."""
-        return ceil(self.terms / self.fan_in)
-
-    @property
-    def module(self) -> str:
-        """The shared module that implements the stage."""
-        return "headrace_popcount6" if self.fan_in == 6 else "headrace_sum4"
-
-
-def adder_tree(terms: int, term: IntRange, limit: int, popcount: bool = False) -> tuple[SumStage, ...]:
-    """Stages that sum *terms* values of range *term*, each stage as wide as its sums need, at most *limit* bits.
-
-    With *popcount* the terms are single bits and the first stage counts them.
-    """
-    stages: list[SumStage] = []
-    fan_in = 6 if popcount else 4
-    while terms > 1 or (popcount and not stages):
-        many = min(fan_in, terms)
-        total = IntRange(many * term.lo, many * term.hi)
-        in_bits, out_bits = min(term.bits, limit), min(total.bits, limit)
-        stages.append(SumStage(fan_in, terms, in_bits, out_bits, term.signed))
-        terms, term, fan_in = stages[-1].groups, total, 4
-    return tuple(stages)
-
-
 @dataclass(frozen=True, eq=False)
 class MVAU(Layer):
     """``y[..., m] = sum_k x[..., k] * weights[k, m]``.
@@ -81,8 +44,8 @@ class MVAU(Layer):
 
     * ``xnor``: weights and inputs -1/+1 as bits: ``2 * popcount(x xnor w) - MW``;
     * ``and``: weights -1/+1: ``2 * (sum of the x with w = +1) - (sum of all x)``, the second sum shared by all PE;
-    * ``select``: weights -1/0/+1 or inputs -1/+1: the other operand, its negation or zero;
-    * ``multiply``: anything.
+    * ``select``: weights -1/0/+1 or inputs -1/+1 (not both bipolar): the other operand, its negation or zero;
+    * ``multiply``: anything else.
 
     Args:
         weights: ``(MW, MH)``, rows in stream order.
@@ -106,7 +69,7 @@ class MVAU(Layer):
             if value < 1 or whole % value:
                 valid = ", ".join(map(str, divisors(whole)))
                 raise FoldingError(f"MVAU: {name}={value} does not divide {whole}; valid: {valid}")
-        if self.style not in ("auto", *self.legal_styles):
+        if self.style != "auto" and self.style not in self.legal_styles:
             raise ValueError(f"style {self.style!r} does not fit the operands; possible: {self.legal_styles}")
 
     # -- shape and folding ------------------------------------------------------------------------------------------
@@ -185,12 +148,11 @@ class MVAU(Layer):
     def legal_styles(self) -> tuple[str, ...]:
         """Arithmetic that fits the operands, the preferred first."""
         w, x = self.weight_range, self.stream.range
-        ternary = w.lo == -1 and w.hi <= 1
         styles = [
             ("xnor", w.bipolar and x.bipolar),
             ("and", w.bipolar and not x.bipolar),
-            ("select", ternary or x.bipolar),
-            ("multiply", True),
+            ("select", x.bipolar != w.bipolar or (not x.bipolar and (w.lo, w.hi) == (-1, 1))),
+            ("multiply", not (w.bipolar or x.bipolar)),
         ]
         return tuple(style for style, fits in styles if fits)
 
@@ -224,19 +186,18 @@ class MVAU(Layer):
         return IntRange(min(corners), max(corners))
 
     @property
-    def counts_bits(self) -> bool:
-        """Whether the first stage is a population count."""
+    def counted(self) -> bool:
+        """Whether lanes are single bits, summed by population counts."""
         return self.doubled and self.lane == IntRange(0, 1)
-
-    @property
-    def tree(self) -> tuple[SumStage, ...]:
-        """Registered stages between the lanes and the accumulator; the same for the shared sum of style ``and``."""
-        return adder_tree(self.simd, self.lane, self.output.bits, self.counts_bits)
 
     @property
     def pipeline_depth(self) -> int:
         """Registers between the fetched operands and the accumulator."""
-        return len(self.tree) + (1 if self.arithmetic == "multiply" else 0)
+        if self.counted:
+            return 1 + tree_depth(ceil(self.simd / 6))
+        if self.arithmetic == "multiply":
+            return 1 + tree_depth(self.simd)
+        return 1 + tree_depth(ceil(self.simd / 4))
 
     # -- hardware ---------------------------------------------------------------------------------------------------
 
@@ -252,10 +213,12 @@ class MVAU(Layer):
         lut, ff, dsp = 40.0, 40.0 + self.inputs[0].word_bits, 0.0
         if self.arithmetic == "multiply":
             dsp, lut = (lanes, lut) if min(xb, wb) > 7 else (0.0, lut + 0.6 * lanes * xb * wb)
-        for stage in self.tree:
-            added = (stage.terms - stage.groups) * stage.out_bits
-            lut += rows * (3 * stage.groups if stage.fan_in == 6 else 0.8 * added)
-            ff += rows * stage.groups * stage.out_bits
+        if self.counted:
+            lut += rows * (3 * ceil(self.simd / 6) + ceil(self.simd / 6) * 4)
+            ff += rows * ceil(self.simd / 6) * 4
+        else:
+            lut += 0.8 * rows * (self.simd - 1) * (self.lane.bits + 1)
+            ff += rows * self.simd / 3 * (self.lane.bits + 2)
         lut += rows * self.acc_bits + (self.pe * self.output.bits if self.doubled else 0)
         ff += rows * self.acc_bits + self.pe * self.output.bits
         total = Resources(lut, ff, dsp)
@@ -284,13 +247,8 @@ class MVAU(Layer):
             "out_bits": self.output.bits,
             "weight_bits": weight_bits,
             "acc_bits": self.acc_bits,
-            "lane_bits": min(self.lane.bits, self.output.bits),
-            "tree": self.tree,
-            "lane_signed": self.lane.signed,
-            "sum_bits": self.tree[-1].out_bits if self.tree else min(self.lane.bits, self.output.bits),
-            "operands": {"and": "x", "multiply": "xw", "select": "w" if self.stream.range.bipolar else "x"}.get(
-                self.arithmetic, ""
-            ),
+            "lane_bits": min(self.lane.bits, self.acc_bits),
+            "counted": self.counted,
             "depth": self.pipeline_depth,
             "nf_bits": index_bits(self.nf),
             "fold_bits": index_bits(self.nf * self.sf),
@@ -301,8 +259,7 @@ class MVAU(Layer):
             "ram_style": ram_style(2 * self.sf, self.inputs[0].word_bits),
         }
         memories = {} if self.constant_weights else {"weights": to_hex_text(weight_words, weight_bits)}
-        library = dict.fromkeys(f"{stage.module}.sv.j2" for stage in self.tree)
-        return RtlModule("mvau.sv.j2", context, memories, tuple(library))
+        return RtlModule("mvau.sv.j2", context, memories, self._library)
 
     def hls(self) -> HlsCall:
         folded = self.weights.T.reshape(self.nf, self.pe, self.sf, self.simd).transpose(0, 2, 1, 3)
@@ -319,6 +276,18 @@ class MVAU(Layer):
             ("acc_bits", partial_sums(self.weights, self.stream.range).bits),
         )
         return HlsCall("mvau.hpp", "mvau", parameters, self.cycles, {"weights": weights})
+
+    @property
+    def _library(self) -> tuple[str, ...]:
+        tree = ("headrace_adder_tree.sv.j2", "headrace_sum4.sv.j2")
+        if self.counted:
+            return ("headrace_popcount.sv.j2", *tree)
+        return ({"and": "headrace_dot_gate.sv.j2"}.get(self.arithmetic, f"headrace_dot_{self.arithmetic}.sv.j2"), *tree)
+
+
+def tree_depth(terms: int) -> int:
+    """Stages of an adder tree that sums four terms a stage."""
+    return ceil(((terms - 1).bit_length()) / 2)
 
 
 @lowers(IntMatMul)
