@@ -56,8 +56,19 @@ def _with_moved_grid(node: Node, grid: Grid, values: list[Array | None], results
     return [Constant(r, Grid(q, compact(scale), compact(bias))) for q, scale, bias, r in parts]
 
 
+_RANDOM = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+
+
 def evaluate(node: Node, values: Sequence[Array | None]) -> Sequence[Array]:
-    """The outputs of one standard operator on arrays."""
+    """The outputs of one standard operator on arrays.
+
+    Raises:
+        ModelError: when it draws random numbers, or cannot be evaluated on these values; names the node.
+    """
+    if node.proto.op_type in _RANDOM:
+        raise node.unsupported("it draws random numbers; a model must give the same result every time")
     quick = _QUICK.get(node.proto.op_type)
     if {a.name for a in node.proto.attribute} - _READ.get(node.proto.op_type, set()):
         quick = None  # an attribute that only the reference implementation knows

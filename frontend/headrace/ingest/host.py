@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headrace.errors import UnsupportedError
 from headrace.ingest.constants import evaluate
 from headrace.ingest.operands import Node, Operand
 from headrace.ir import TensorType, Value
@@ -54,6 +55,8 @@ def host_operator(node: Node) -> Sequence[Operand]:
     for batch in (2, 3):
         try:
             trials.append(_run(node, [np.zeros((batch, *node.shape(x)), np.float32) for x in sources]))
+        except UnsupportedError:
+            raise
         except Exception as error:
             raise node.unsupported(f"{node.proto.op_type} is not supported here: {error}") from error
     for two, three in zip(*trials, strict=True):

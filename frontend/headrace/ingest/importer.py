@@ -60,6 +60,8 @@ def from_proto(model: onnx.ModelProto, file: str | None = None) -> Graph:
         raise ModelError(f"expected an onnx.ModelProto or a path, not {type(model).__name__}", file=file)
     if not model.HasField("graph") or not model.graph.output:
         raise ModelError("not an ONNX model: it holds no graph with outputs", file=file)
+    if not all(isinstance(text, str) for text in _texts(model.graph)):
+        raise ModelError("not an ONNX model: one of its names is not UTF-8 text", file=file)
     if model.functions:
         try:
             model = inline_local_functions(model)
@@ -100,6 +102,16 @@ def _all_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
             yield from attribute.tensors
             for inner in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
                 yield from _all_tensors(inner)
+
+
+def _texts(graph: onnx.GraphProto) -> Iterator[object]:
+    """Every name in a graph; the protobuf library hands out bytes where a damaged file has no text."""
+    yield graph.name
+    for named in (*graph.input, *graph.output, *graph.initializer, *graph.node):
+        yield named.name
+    for node in graph.node:
+        yield from (node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
 
 
 def _label(node: onnx.NodeProto) -> str:
@@ -194,8 +206,11 @@ class _Import:
             raise self._error(f"graph output '{info.name}' is made by no node")
         if isinstance(operand, Constant):
             raise self._error(f"graph output '{info.name}' does not depend on the input")
-        code = info.type.tensor_type.elem_type
-        kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code)) if code else np.dtype(np.float32)
+        code = info.type.tensor_type.elem_type or onnx.TensorProto.FLOAT
+        try:
+            kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+        except KeyError as error:
+            raise self._error(f"graph output '{info.name}' has unknown element type {code}") from error
         self.graph.output(info.name, operand, kind.name)
 
     # -- nodes ----------------------------------------------------------------------------------------------
