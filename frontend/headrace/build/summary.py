@@ -36,8 +36,9 @@ def layer_table(design: Design) -> Table:
             continue
         cycles = f"{row.layer.cycles:,}" + (" *" if row.share == 1 else "  ")
         shown.add_row(row.layer.name, row.layer.kind, row.folding, row.inputs, row.outputs, cycles)
-    counts = ", ".join(f"{count} {kind}" for kind, count in between.items())
-    shown.add_row(f"between them: {counts}" if counts else "")
+    if between:
+        shown.caption = "between them: " + ", ".join(f"{count} {kind}" for kind, count in between.items())
+        shown.caption_justify = "left"
     return shown
 
 
