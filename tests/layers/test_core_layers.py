@@ -1,0 +1,162 @@
+"""MVAU, Thresholding, Lookup and LabelSelect: what their operators lower to, foldings, and normal forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.errors import FoldingError
+from headrace.ir import Array, IntRange, Op, TensorType
+from headrace.ir.exact import accumulator_range
+from headrace.ir.integer import Activation, IntMatMul, IntTopK
+from headrace.ir.integer import Lookup as LookupOp
+from headrace.layers import StreamType, lower
+from headrace.layers.fifo import FIFO
+from headrace.layers.label_select import LabelSelect
+from headrace.layers.lookup import Lookup
+from headrace.layers.mvau import MVAU
+from headrace.layers.thresholding import Thresholding, comparisons
+from headrace.layers.width_converter import StreamingDataWidthConverter
+
+BIPOLAR = IntRange(-1, 1, bipolar=True)
+RANGES = (BIPOLAR, IntRange(-8, 7), IntRange(0, 3), IntRange(2, 5), IntRange(-5, -2), IntRange(0, 0))
+
+
+def frames(rng: np.random.Generator, shape: tuple[int, ...], values: IntRange) -> Array:
+    if values.bipolar:
+        return rng.choice(np.array([-1, 1]), (4, *shape))
+    x = rng.integers(values.lo, values.hi, (4, *shape), endpoint=True)
+    x[0], x[1] = values.lo, values.hi
+    return x
+
+
+def assert_lowers_to(op: Op, x: Array, values: IntRange, layer_class: type) -> None:
+    (layer,) = lower(op, [StreamType(x.shape[1:], values)], "node")
+    assert isinstance(layer, layer_class)
+    (type_,) = op.infer(TensorType(x.shape[1:], values))
+    for extreme in (min, max):
+        folded = layer.with_folding(**{name: extreme(c) for name, c in layer.folding_choices.items()})
+        np.testing.assert_array_equal(folded.execute(x)[0], op.execute(x)[0])
+        assert folded.outputs[0].shape == type_.shape
+        assert folded.outputs[0].range == type_.int_range
+        resources = folded.resources()
+        assert resources.lut > 0
+        assert min(resources.ff, resources.dsp, resources.bram18) >= 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(RANGES), st.sampled_from([(-1, 1), (-8, 7), (0, 1), (-128, 127)]))
+def test_matmul(seed: int, values: IntRange, weight_range: tuple[int, int]) -> None:
+    rng = np.random.default_rng(seed)
+    lead = tuple(rng.integers(1, 4, rng.integers(0, 3)))
+    weights = rng.integers(*weight_range, rng.integers(1, 13, 2), endpoint=True)
+    low, high = accumulator_range(weights, values.lo, values.hi)
+    op = IntMatMul(weights, np.stack([low, high]))
+    assert_lowers_to(op, frames(rng, (*lead, weights.shape[0]), values), values, MVAU)
+
+
+def random_activation(rng: np.random.Generator, channels: int, values: IntRange) -> Activation:
+    rows = int(rng.choice([1, channels]))
+    thresholds = np.sort(rng.integers(values.lo - 1, values.hi + 3, (rows, rng.integers(0, 6))), axis=1)
+    base, step = rng.integers(-4, 5, rows), rng.integers(-2, 3, rows)
+    ends = np.concatenate([base, base + step * thresholds.shape[1]])
+    return Activation(thresholds, base, step, IntRange(int(ends.min()), int(ends.max())), 0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(RANGES))
+def test_activation(seed: int, values: IntRange) -> None:
+    rng = np.random.default_rng(seed)
+    channels = int(rng.integers(1, 9))
+    op = random_activation(rng, channels, values)
+    x = frames(rng, (channels,), values)
+    assert_lowers_to(op, x, values, Thresholding)
+    f = comparisons(op.thresholds, op.base, op.step, values)
+    codes = (x + 1) // 2 if values.bipolar else x
+    reached = (codes[:, :, np.newaxis] > f.cuts[np.newaxis]).sum(axis=2)
+    np.testing.assert_array_equal(f.base + f.step * reached, op.execute(x)[0])
+    assert f.cuts.min() >= f.range.lo
+    assert f.cuts.max() <= f.range.hi
+    assert np.all(f.step != 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(RANGES), st.integers(0, 3))
+def test_lookup(seed: int, values: IntRange, spare: int) -> None:
+    """The operator's table may cover more than the range that arrives."""
+    rng = np.random.default_rng(seed)
+    channels = int(rng.integers(1, 9))
+    table = rng.integers(-5, 6, (int(rng.choice([1, channels])), values.count + 2 * spare))
+    op = LookupOp(table, values.lo - spare, IntRange(-5, 5), 0)
+    assert_lowers_to(op, frames(rng, (channels,), values), values, Lookup)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(RANGES), st.booleans())
+def test_top_k(seed: int, values: IntRange, largest: bool) -> None:
+    rng = np.random.default_rng(seed)
+    channels = int(rng.integers(1, 13))
+    op = IntTopK(int(rng.integers(1, channels + 1)), largest)
+    assert_lowers_to(op, frames(rng, (2, channels), values), values, LabelSelect)
+
+
+STREAM = StreamType((12,), IntRange(-8, 7))
+WEIGHTS = np.ones((12, 6), np.int64)
+
+
+def test_folding_errors_name_the_value_and_the_choices() -> None:
+    layer = MVAU(WEIGHTS, STREAM, IntRange(-96, 84))
+    with pytest.raises(FoldingError, match=r"MVAU: PE=4 does not divide 6; valid: 1, 2, 3, 6"):
+        layer.with_folding(PE=4)
+    with pytest.raises(FoldingError, match=r"MVAU: SIMD=5 does not divide 12; valid: 1, 2, 3, 4, 6, 12"):
+        MVAU(WEIGHTS, STREAM, IntRange(-96, 84), 1, 5)
+    with pytest.raises(FoldingError, match=r"MVAU has no folding 'pe'; it has: PE, SIMD"):
+        layer.with_folding(pe=2)
+    with pytest.raises(FoldingError, match=r"5 elements a word do not divide 12"):
+        StreamingDataWidthConverter(STREAM, 5)
+    with pytest.raises(FoldingError, match=r"FIFO: depth=-1"):
+        FIFO(STREAM, -1)
+    with pytest.raises(FoldingError, match=r"LabelSelect: PE=5 does not divide 12; valid: 1, 2"):
+        LabelSelect(STREAM, pe=5)
+
+
+def test_folding_gives_the_cycles_it_promises() -> None:
+    layer = MVAU(WEIGHTS, StreamType((4, 12), IntRange(-8, 7)), IntRange(-96, 84))
+    assert layer.cycles == 4 * 12 * 6
+    folded = layer.with_folding(PE=3, SIMD=4)
+    assert folded.folding == {"PE": 3, "SIMD": 4}
+    assert folded.cycles == 4 * 3 * 2
+    assert folded.inputs[0].elements == 4
+    assert folded.outputs[0].elements == 3
+
+
+@pytest.mark.parametrize(
+    ("x", "weights", "style"),
+    [
+        (BIPOLAR, (-1, 1), "xnor"),
+        (IntRange(0, 1), (-1, 1), "and"),
+        (BIPOLAR, (-2, 3), "select"),
+        (IntRange(0, 3), (-1, 0, 1), "select"),
+        (IntRange(0, 3), (-2, 3), "multiply"),
+    ],
+)
+def test_arithmetic_follows_the_operands(x: IntRange, weights: tuple[int, ...], style: str) -> None:
+    matrix = np.resize(np.array(weights), (12, 6))
+    assert MVAU(matrix, StreamType((12,), x), IntRange(-60, 60), 2, 2).arithmetic == style
+
+
+def test_thresholding_takes_the_smaller_style() -> None:
+    few = Thresholding(np.array([[1]]), np.array([0]), np.array([1]), STREAM, IntRange(0, 1))
+    many = np.sort(np.random.default_rng(0).integers(-500, 500, (12, 255)), axis=1)
+    wide = StreamType((12,), IntRange(-500, 500))
+    assert few.method == "parallel"
+    assert Thresholding(many, np.array([0]), np.array([1]), wide, IntRange(0, 255)).method == "search"
+
+
+def test_channels_that_are_alike_share_their_thresholds() -> None:
+    same = np.tile(np.array([[-3, 0, 4]]), (12, 1))
+    layer = Thresholding(same, np.zeros(12, np.int64), np.ones(12, np.int64), STREAM, IntRange(0, 3), 4)
+    assert layer.groups == 1
+    assert layer.lanes == 1
