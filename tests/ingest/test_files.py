@@ -186,6 +186,7 @@ def test_damaged_files(tmp_path: Path) -> None:
     assert refused > 100
 
 
+@pytest.mark.filterwarnings("ignore:The onnxtxt format")
 def test_text_models_are_read_by_their_extension(tmp_path: Path) -> None:
     proto = model([node("MatMul", ["x", "w"])], {"x": ["N", 3]}, {"w": W})
     onnx.save(proto, str(tmp_path / "net.onnxtxt"))
