@@ -122,9 +122,9 @@ def build(manifest: Manifest, options: CsimOptions, cache: BuildCache) -> tuple[
 
 
 def _include_flags(manifest: Manifest) -> Sequence[str]:
-    """The folder of the design's own headers, and that of the types for simulation."""
+    """The folders of the types for simulation; everything else is included relative to the file that wants it."""
     folders = {(manifest.root / name).parent for name in manifest.hls if name.endswith(".h")}
-    return [f"-I{manifest.root / 'hls'}", *(f"-I{folder}" for folder in sorted(folders))]
+    return [f"-I{folder}" for folder in sorted(folders)]
 
 
 def _run(manifest: Manifest, program: Path, folder: Path) -> None:

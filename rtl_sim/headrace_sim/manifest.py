@@ -30,8 +30,8 @@ Contract with the code generator:
   beside the model, so that the sources stay free of simulator pragmas and a simulation that does not trace
   runs at full speed. The names must be plain identifiers (no escaped names), not
   inside a generate block, and not arrays of streams.
-* `sources` may be empty when `hls` is not. Every file of `hls` that ends in .cpp is compiled, with `hls` and the
-  folders of files that end in .h as include folders. A stream's `hls` is the name of the `hls::stream` that carries
+* `sources` may be empty when `hls` is not. Every file of `hls` that ends in .cpp is compiled, with the folders of
+  files that end in .h as include folders. A stream's `hls` is the name of the `hls::stream` that carries
   its words.
 * `layers` is in topological order. A layer's `outputs` name internal streams, or output tensors or ports.
 """

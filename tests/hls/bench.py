@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from layers.conformance import input_names, output_names
+
 from headrace.codegen.hls import assemble_hls, compiled_files, render_hls
 from headrace.codegen.names import Namespace
 from headrace.codegen.top import Boundary, Instance, Top, Wire
 from headrace.ir import Value
 from headrace.layers import Layer
 from headrace_sim.manifest import Manifest, Port
-from layers.conformance import input_names, output_names
 
 
 def top_of(layers: Mapping[str, Layer], name: str = "bench") -> Top:

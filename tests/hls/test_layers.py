@@ -9,12 +9,12 @@ from functools import cache
 
 import numpy as np
 import pytest
+from layers import cases
+from layers.conformance import Int, input_names, output_names, random_frames
 
 from headrace.layers import Layer
 from headrace_sim import CsimOptions, CsimResult, csim
 from hls.bench import build_bench
-from layers import cases
-from layers.conformance import Int, input_names, output_names, random_frames
 
 FRAMES = 6
 

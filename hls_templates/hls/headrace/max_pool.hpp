@@ -20,7 +20,7 @@ void max_pool(hls::stream<pack<X, PE>>& in, hls::stream<pack<X, PE>>& out) {
     PRAGMA_HLS(HLS INLINE)
     window_buffer<CONFIG, X, PE> window;
     PRAGMA_HLS(HLS AGGREGATE variable=window.lines compact=bit)
-    pack<X, PE> best;
+    pack<X, PE> best = {};
     bool empty = true;  // no pixel of the window seen yet
 
     for (int cycle = 0; cycle < CONFIG::cycles; ++cycle) {

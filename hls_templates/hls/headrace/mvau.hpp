@@ -17,7 +17,7 @@ void mvau(hls::stream<pack<X, SIMD>>& in, hls::stream<pack<Y, PE>>& out,
 
     pack<X, SIMD> vector[CONFIG::sf];
     PRAGMA_HLS(HLS AGGREGATE variable=vector compact=bit)
-    acc sums[PE];
+    acc sums[PE] = {};
     PRAGMA_HLS(HLS ARRAY_PARTITION variable=sums complete)
 
     int nf = 0;

@@ -13,7 +13,7 @@ void sum_pool(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, PE>>& out) {
     using acc = accumulator<CONFIG::acc_bits>;
     window_buffer<CONFIG, X, PE> window;
     PRAGMA_HLS(HLS AGGREGATE variable=window.lines compact=bit)
-    acc sums[PE];
+    acc sums[PE] = {};
     PRAGMA_HLS(HLS ARRAY_PARTITION variable=sums complete)
 
     for (int cycle = 0; cycle < CONFIG::cycles; ++cycle) {

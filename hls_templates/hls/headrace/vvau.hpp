@@ -19,7 +19,7 @@ void vvau(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, ROWS>>& out,
     static_assert(LANES == window.lanes, "a weight for every lane");
     PRAGMA_HLS(HLS AGGREGATE variable=window.lines compact=bit)
     PRAGMA_HLS(HLS ARRAY_PARTITION variable=window.lines complete dim=1)
-    acc sums[ROWS];
+    acc sums[ROWS] = {};
     PRAGMA_HLS(HLS ARRAY_PARTITION variable=sums complete)
 
     for (int cycle = 0; cycle < CONFIG::cycles; ++cycle) {

@@ -12,7 +12,7 @@ template <class CONFIG, class X, int IN, int OUT>
 void width_converter(hls::stream<pack<X, IN>>& in, hls::stream<pack<X, OUT>>& out) {
     PRAGMA_HLS(HLS INLINE)
     constexpr int C = CONFIG::chunk;
-    pack<pack<X, C>, (IN + OUT) / C - 1> held;  // chunks that have arrived and not left, the oldest first
+    pack<pack<X, C>, (IN + OUT) / C - 1> held = {};  // chunks that have arrived and not left, the oldest first
     int level = 0;
     for (int cycle = 0; cycle < CONFIG::cycles; ++cycle) {
         PRAGMA_HLS(HLS PIPELINE II=1 rewind)
