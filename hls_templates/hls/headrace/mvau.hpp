@@ -15,8 +15,8 @@ void mvau(hls::stream<pack<X, SIMD>>& in, hls::stream<pack<Y, PE>>& out,
     PRAGMA_HLS(HLS INLINE)
     using acc = accumulator<CONFIG::acc_bits>;
 
-    pack<X, SIMD> vector[CONFIG::sf];
-    PRAGMA_HLS(HLS AGGREGATE variable=vector compact=bit)
+    pack<X, SIMD> inputs[CONFIG::sf];
+    PRAGMA_HLS(HLS AGGREGATE variable=inputs compact=bit)
     acc sums[PE] = {};
     PRAGMA_HLS(HLS ARRAY_PARTITION variable=sums complete)
 
@@ -24,8 +24,8 @@ void mvau(hls::stream<pack<X, SIMD>>& in, hls::stream<pack<Y, PE>>& out,
     int sf = 0;
     for (int cycle = 0; cycle < CONFIG::vectors * CONFIG::nf * CONFIG::sf; ++cycle) {
         PRAGMA_HLS(HLS PIPELINE II=1 rewind)
-        if (nf == 0) vector[sf] = in.read();
-        const pack<X, SIMD> x = vector[sf];
+        if (nf == 0) inputs[sf] = in.read();
+        const pack<X, SIMD> x = inputs[sf];
         pack<Y, PE> y;
         for (int pe = 0; pe < PE; ++pe) {
             PRAGMA_HLS(HLS UNROLL)

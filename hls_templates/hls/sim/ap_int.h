@@ -159,7 +159,7 @@ private:
         if constexpr (W % 64 != 0) words_[count - 1] &= mask(W % 64);
     }
 
-    std::uint64_t words_[count];
+    std::uint64_t words_[static_cast<unsigned>(count)];
 };
 
 template <int W, bool S>
