@@ -36,10 +36,12 @@ def top_of(layers: Mapping[str, Layer], name: str = "bench") -> Top:
     return Top(name, tuple(inputs), tuple(outputs), tuple(wires), tuple(instances))
 
 
-def build_bench(layers: Mapping[str, Layer], folder: Path) -> Manifest:
-    """Write the C++ of all *layers* into *folder*."""
+def build_bench(layers: Mapping[str, Layer], folder: Path, own_types: bool = True) -> Manifest:
+    """Write the C++ of all *layers* into *folder*, perhaps without the ap types for simulation."""
     hls = assemble_hls(top_of(layers))
     files = render_hls(hls, "bench")
+    if not own_types:
+        del files["hls/sim/ap_int.h"]
     for path, text in files.items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from layers.conformance import Int, input_names, output_names, random_frames
 from headrace.layers import Layer
 from headrace_sim import CsimOptions, CsimResult, csim
 from hls.bench import build_bench
+from hls.vendor import apache_types
 
 FRAMES = 6
 
@@ -54,11 +56,29 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return run
 
 
+def assert_values(group: str, case: str, result: CsimResult) -> None:
+    """The outputs of *case* are what the layer computes."""
+    layer = GROUPS[group][case]
+    expected = layer.execute(*(frames_of(group)[name] for name in input_names(case, layer)))
+    for name, values in zip(output_names(case, layer), expected, strict=True):
+        np.testing.assert_array_equal(result.outputs[name], values.reshape(FRAMES, -1))
+
+
 @pytest.mark.parametrize(("group", "case"), ALL)
 def test_values(runs: Runs, group: str, case: str) -> None:
     """The C++ gives what the layer computes, reads every word and leaves none over."""
-    layer = GROUPS[group][case]
-    expected = layer.execute(*(frames_of(group)[name] for name in input_names(case, layer)))
-    result = runs(group)
-    for name, values in zip(output_names(case, layer), expected, strict=True):
-        np.testing.assert_array_equal(result.outputs[name], values.reshape(FRAMES, -1))
+    assert_values(group, case, runs(group))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_values_with_the_originals(group: str, tmp_path: Path) -> None:
+    """The first and the last case of each kind, compiled against the Apache-licensed types that others carry."""
+    types = apache_types()
+    names = list(GROUPS[group])
+    chosen = {case: GROUPS[group][case] for case in (names[0], names[-1])}
+    manifest = build_bench(chosen, tmp_path, own_types=False)
+    inputs = {name: frames_of(group)[name] for case, layer in chosen.items() for name in input_names(case, layer)}
+    options = CsimOptions(bit_accurate=True, optimize="0", flags=("-DAP_INT_MAX_W=4096", "-isystem", str(types)))
+    result = csim(manifest, inputs, options=options)
+    for case in chosen:
+        assert_values(group, case, result)
