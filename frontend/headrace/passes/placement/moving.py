@@ -35,7 +35,7 @@ def _splits(x: Layout) -> list[tuple[Shape, int]]:
     frames = [flat_rank(x.frame)]
     if x.axes is not None:
         frames.append(tuple(x.shape[a] for a in x.axes))
-    found = {}
+    found: dict[int, Shape] = {}
     for frame in frames:
         for p in range(len(frame)):
             rows = frame[:p] if p < MAX_RANK else (math.prod(frame[:p]),)
