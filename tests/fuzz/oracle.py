@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-WIDEST_ADD, WIDEST_PRODUCT, WIDEST_WEIGHT, WIDEST_SCALED, WIDEST_OFFSET = 2**26, 2**40, 2**24, 2**16, 2**16
+WIDEST_ADD, WIDEST_PRODUCT, WIDEST_WEIGHT, WIDEST_SCALED, WIDEST_OFFSET = 2**26, 2**26, 2**24, 2**16, 2**16
 f32 = np.float32
 
 
@@ -35,6 +35,7 @@ class Tensor:
     scale: Array | None = None  # of Fractions, of the rank of a frame
     bias: Array | None = None
     constant: bool = False
+    loose: bool = False  # of a sum: the values are rounded branch by branch, the integers are not
 
     @property
     def rank(self) -> int:
@@ -156,7 +157,7 @@ class Oracle:
         if x.q is None:
             return Tensor(value)
         q, scale, bias = x.grid
-        return Tensor(value, np.broadcast_to(q, value.shape), scale * a, bias * a + b)
+        return Tensor(value, np.broadcast_to(q, value.shape), scale * a, bias * a + b, loose=x.loose)
 
     def run_mul(self, a: dict[str, Any], x: Tensor, y: Tensor) -> Tensor:
         x, y = (y, x) if x.constant else (x, y)
@@ -166,7 +167,7 @@ class Oracle:
         if x.constant:
             with np.errstate(divide="ignore", invalid="ignore"):
                 return Tensor((x.value / y.value).astype(f32))
-        result = Tensor((x.value / y.value.astype(f32)).astype(f32))
+        result = Tensor((x.value / y.value.astype(f32)).astype(f32), loose=x.loose)
         if x.q is not None:
             q, scale, bias = x.grid
             d = fractions(y.value, x.rank)
@@ -186,7 +187,7 @@ class Oracle:
             return Tensor(x.value + y.value)
         n, m, unit = joined
         acc = n * p.astype(np.int64) + m * q.astype(np.int64)
-        return self._scaled(acc, unit, u + v, x.rank)
+        return Tensor(x.value + y.value, acc, unit, u + v, loose=True)
 
     @staticmethod
     def _join(s: Array, t: Array) -> tuple[int, int, Array] | None:
@@ -223,7 +224,7 @@ class Oracle:
             return Tensor(value)
         q, scale, bias = x.grid
         exact = fractions(factor, x.rank)
-        return Tensor(value, q, scale * exact, bias * exact + fractions(term, x.rank))
+        return Tensor(value, q, scale * exact, bias * exact + fractions(term, x.rank), loose=x.loose)
 
     def _clipped(self, x: Tensor, lo: float, hi: float) -> Tensor:
         value = np.minimum(np.maximum(x.value, f32(lo)), f32(hi))
@@ -242,7 +243,7 @@ class Oracle:
                 return Tensor(value)
             ends.append(exact.astype(np.int64))
         low, high = np.minimum(*ends), np.maximum(*ends)
-        return Tensor(value, np.clip(q, low, high), scale, bias)
+        return Tensor(value, np.clip(q, low, high), scale, bias, loose=x.loose)
 
     def run_relu(self, a: dict[str, Any], x: Tensor) -> Tensor:
         return self._clipped(x, 0.0, math.inf)
@@ -328,28 +329,53 @@ class Oracle:
             value = value + term
         return Tensor(value.astype(f32), acc.astype(np.int64), scale, bias)
 
+    @staticmethod
+    def _centred(x: Tensor) -> Tensor:
+        """Integers without their zero point, where the offset is that of one."""
+        if x.q is None or not np.all(x.grid[1] != 0):
+            return x
+        q, scale, bias = x.grid
+        zero = -bias / scale
+        if any(v.denominator != 1 for v in zero.ravel()):
+            return x
+        return Tensor(x.value, q.astype(np.int64) - zero.astype(np.int64), scale, zeros(x.rank))
+
+    @staticmethod
+    def _of_values(
+        run: Callable[[Array], Array], w: Tensor, wq: Array, ws: Array, out: int, view: tuple[int, ...]
+    ) -> Tensor:
+        """The product of values that are on no grid: exact, rounded once, then times the weights' scale."""
+        wide = np.moveaxis(np.broadcast_to(ws, wq.shape), out, 0).reshape(wq.shape[out], -1)
+        if any(v != row[0] for row in wide for v in row):
+            return Tensor(run(w.value.astype(np.float64)).astype(f32))
+        value = run(wq.astype(np.float64)).astype(f32)
+        factor = single(wide[:, 0]).reshape(view)
+        return Tensor(value * factor if np.any(factor != 1) else value)
+
     def run_matmul(self, a: dict[str, Any], x: Tensor, w: Tensor) -> Tensor:
         parts = self._weights(w, 2)
         assert parts is not None
         wq, wscale = parts
         depth, width = wq.shape
+        x = self._centred(x)
+        view = (1,) * (x.rank - 1) + (-1,)
+        real = self._of_values(lambda v: x.value.astype(np.float64) @ v, w, wq, wscale, 1, view)
         if x.q is None:
-            return Tensor((x.value.astype(np.float64) @ w.value.astype(np.float64)).astype(f32))
+            return real
         q, scale, bias = x.grid
         if any(n > 1 for n in scale.shape[:-1]) or any(n > 1 for n in bias.shape[:-1]):
-            return Tensor((x.value.astype(np.float64) @ w.value.astype(np.float64)).astype(f32))
+            return real
         s, b = np.broadcast_to(scale.ravel(), (depth,)), np.broadcast_to(bias.ravel(), (depth,))
         ws = np.broadcast_to(wscale, wq.shape)
         columns, units, offsets = [], [], []
         for m in range(width):
             found = self._column(s * ws[:, m], wq[:, m])
             if found is None:
-                return Tensor((x.value.astype(np.float64) @ w.value.astype(np.float64)).astype(f32))
+                return real
             columns.append(found[0])
             units.append(found[1])
             offsets.append(sum((b[k] * int(wq[k, m]) * ws[k, m] for k in range(depth)), Fraction(0)))
         acc = np.einsum("...k,km->...m", q.astype(np.int64), np.stack(columns, 1))
-        view = (1,) * (x.rank - 1) + (-1,)
         return self._scaled(acc, np.array(units, object).reshape(view), np.array(offsets, object).reshape(view), x.rank)
 
     def run_gemm(self, a: dict[str, Any], x: Tensor, w: Tensor, c: Tensor | None = None) -> Tensor:
@@ -365,9 +391,11 @@ class Oracle:
         kernel, groups = wq.shape[2:], a.get("group", 1)
         strides, dilations, pads = window(a, kernel)
         per_in, per_out = wq.shape[1], wq.shape[0] // groups
-        real = Tensor(conv(x.value.astype(np.float64), w.value.astype(np.float64), strides, dilations, pads, groups))
-        real.value = real.value.astype(f32)
-        result = real
+        x = self._centred(x)
+        view = (-1,) + (1,) * len(kernel)
+        result = self._of_values(
+            lambda v: conv(x.value.astype(np.float64), v, strides, dilations, pads, groups), w, wq, ws, 0, view
+        )
         if x.q is not None:
             q, scale, bias = x.grid
             spatial = any(n > 1 for n in (*scale.shape[1:], *bias.shape[1:]))
@@ -376,7 +404,6 @@ class Oracle:
             s, b = (np.broadcast_to(v.ravel()[: 1 if spatial else None], (x.value.shape[1],)) for v in (scale, bias))
             for m in range(wq.shape[0]):
                 ins = slice(m // per_out * per_in, m // per_out * per_in + per_in)
-                view = (-1,) + (1,) * len(kernel)
                 found = self._column(s[ins].reshape(view) * ws[m], wq[m])
                 if found is None:
                     padded = True
@@ -386,7 +413,6 @@ class Oracle:
                 offsets.append((b[ins].reshape(view) * wq[m] * ws[m]).sum())
             if not (spatial or padded):
                 acc = conv(q.astype(np.int64), np.stack(columns), strides, dilations, pads, groups)
-                view = (-1,) + (1,) * len(kernel)
                 units_, offsets_ = (np.array(v, object).reshape(view) for v in (units, offsets))
                 result = self._scaled(acc, units_, offsets_, x.rank)
         return result if c is None else self.run_add({}, result, constant(c.value.reshape(-1, *(1,) * len(kernel))))
@@ -396,13 +422,14 @@ class Oracle:
     def run_maxpool(self, a: dict[str, Any], x: Tensor) -> Tensor:
         strides, dilations, pads = window(a, a["kernel_shape"])
         value = pool(x.value, a["kernel_shape"], strides, dilations, pads, -np.inf, np.max)
-        if x.q is None or np.any(x.grid[1] < 0) or any(n > 1 for part in x.grid[1:] for n in part.shape[1:]):
+        if x.q is None or x.loose or np.any(x.grid[1] < 0) or any(n > 1 for part in x.grid[1:] for n in part.shape[1:]):
             return Tensor(value)
         q = pool(x.q.astype(np.int64), a["kernel_shape"], strides, dilations, pads, -(2**62), np.max)
         return Tensor(value, q, x.scale, x.bias)
 
     def run_averagepool(self, a: dict[str, Any], x: Tensor) -> Tensor:
         kernel = a["kernel_shape"]
+        x = self._centred(x)
         strides, dilations, pads = window(a, kernel)
         ones = np.ones((1, 1, *x.value.shape[2:]), np.int64)
         count = pool(ones, kernel, strides, dilations, pads, 0, np.sum)[0]
@@ -437,7 +464,7 @@ class Oracle:
         if x.constant:
             return Tensor(move(x.value), move(q), *(move(np.broadcast_to(p, q.shape)) for p in (scale, bias)), True)
         wide = [move(np.broadcast_to(p, q.shape[1:])[None])[0] for p in (scale, bias)]
-        return Tensor(move(x.value), move(q), *(compact(p) for p in wide))
+        return Tensor(move(x.value), move(q), *(compact(p) for p in wide), loose=x.loose)
 
     def run_flatten(self, a: dict[str, Any], x: Tensor) -> Tensor:
         return self._moved(x, lambda v: v.reshape(v.shape[0], -1))
@@ -470,7 +497,7 @@ class Oracle:
 
     def run_concat(self, a: dict[str, Any], *parts: Tensor) -> Tensor:
         value = np.concatenate([p.value for p in parts], axis=a["axis"])
-        if any(p.q is None for p in parts):
+        if any(p.q is None or p.loose for p in parts):
             return Tensor(value)
         q = np.concatenate([p.grid[0] for p in parts], axis=a["axis"])
         scale, bias = (

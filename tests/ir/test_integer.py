@@ -13,7 +13,7 @@ from headrace.errors import ModelError
 from headrace.ir import IntRange, Op, TensorType
 from headrace.ir import integer as ops
 from headrace.ir.exact import accumulator_range
-from headrace.ir.ops.linear import conv_ranges
+from headrace.ir.ops.convolution import conv_ranges
 
 Array = NDArray[Any]
 

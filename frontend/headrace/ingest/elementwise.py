@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,17 +27,16 @@ from headrace.ir.ops import (
     Mul,
     Power,
     PRelu,
+    RawCodes,
     Reciprocal,
     Sign,
     ThresholdedRelu,
 )
 
 
-@imports("Add", "Sub", "Mul", "Div", "Sum", ignores=("broadcast",))  # opset 6 had to ask for it; "axis" is refused
+@imports("Add", "Sub", "Mul", "Div", ignores=("broadcast",))  # opset 6 had to ask for it; "axis" is refused
 def binary(node: Node) -> Sequence[Operand]:
     """Arithmetic with a constant on either side, or of two tensors."""
-    if len(node.inputs) != 2:
-        raise node.unsupported(f"{node.proto.op_type} of {len(node.inputs)} operands; two are supported")
     left, right = node.operand(0), node.operand(1)
     if isinstance(left, Value) and isinstance(right, Value):
         return [_two_tensors(node, left, right)]
@@ -108,7 +108,14 @@ def clip(node: Node) -> Sequence[Operand]:
         lo = _bound(node, 1, "lower bound")
     if node.has(2):
         hi = _bound(node, 2, "upper bound")
-    return [node.add(Clip(min(lo, hi), hi), node.value(0))]  # ONNX: all values become hi where lo is above it
+    x = node.value(0)
+    lo = min(lo, hi)  # ONNX: all values become hi where lo is above it
+    codes = node.graph.op(x.node)
+    if isinstance(codes, RawCodes):  # QCDQ: a quantizer of fewer levels
+        low, high = max(lo, codes.lo), min(hi, codes.hi)
+        if low <= high and low == int(low) and high == int(high):
+            return [node.add(replace(codes, lo=int(low), hi=int(high)), *node.graph.sources(x.node))]
+    return [node.add(Clip(lo, hi), x)]
 
 
 def _bound(node: Node, position: int, what: str) -> float:

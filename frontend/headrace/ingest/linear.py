@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from headrace.ingest.operands import Node, Operand
 from headrace.ingest.rules import imports
 from headrace.ir import Value
-from headrace.ir.grid import Constant, Grid, find_grid
+from headrace.ir.grid import Constant, Grid, compact, find_grid
 from headrace.ir.integer import Reshape, Transpose
 from headrace.ir.op import Array
 from headrace.ir.ops import Add, Conv, MatMul, Move, Mul
@@ -35,13 +35,18 @@ def with_grid(weights: Constant, axis: int) -> Constant:
     return Constant(weights.value, find_grid(weights.value, axis))
 
 
-def moved(weights: Constant, by: tuple[int, ...]) -> Constant:
-    """*weights* with axes permuted, grid included."""
+def rearranged(weights: Constant, by: Callable[[Array], Array]) -> Constant:
+    """*weights* with elements moved, grid included."""
     grid = weights.grid
     if grid is not None:
-        scale, bias = (np.broadcast_to(a, grid.q.shape).transpose(by) for a in (grid.scale, grid.bias))
-        grid = Grid(grid.q.transpose(by), scale, bias)
-    return Constant(weights.value.transpose(by), grid)
+        scale, bias = (compact(by(np.broadcast_to(a, grid.q.shape))) for a in (grid.scale, grid.bias))
+        grid = Grid(by(grid.q), scale, bias)
+    return Constant(by(weights.value), grid)
+
+
+def moved(weights: Constant, by: tuple[int, ...]) -> Constant:
+    """*weights* with axes permuted, grid included."""
+    return rearranged(weights, lambda a: a.transpose(by))
 
 
 def _matrix(node: Node, weights: Constant) -> Constant:
@@ -53,11 +58,7 @@ def _matrix(node: Node, weights: Constant) -> Constant:
         wanted = shape[-2:]
     else:
         raise node.unsupported(f"weights of shape {list(shape)}: a different matrix per batch entry")
-    grid = weights.grid
-    if grid is not None:
-        scale, bias = (np.broadcast_to(a, grid.q.shape).reshape(wanted) for a in (grid.scale, grid.bias))
-        grid = Grid(grid.q.reshape(wanted), scale, bias)
-    return Constant(weights.value.reshape(wanted), grid)
+    return rearranged(weights, lambda a: a.reshape(wanted))
 
 
 @imports("MatMul")
@@ -110,11 +111,12 @@ def gemm(node: Node) -> Sequence[Operand]:
         y = node.add(Mul(np.full((1,), np.float32(alpha), np.float64)), y, suffix="alpha")
     if node.has(2) and beta != 0.0:
         term = node.frame_parameter(node.constant(2, "bias"), node.shape(y), "its bias").astype(np.float32)
-        y = _add_bias(node, (term * np.float32(beta)) if beta != 1.0 else term, y)
+        y = add_bias(node, (term * np.float32(beta)) if beta != 1.0 else term, y)
     return [y]
 
 
-def _add_bias(node: Node, term: Array, y: Value) -> Value:
+def add_bias(node: Node, term: Array, y: Value) -> Value:
+    """*y* plus a constant *term*, if that is not zero."""
     if not np.all(np.isfinite(term)):
         raise node.error("its bias holds values that are not finite numbers")
     return node.add(Add(term.astype(np.float64)), y, suffix="bias") if np.any(term) else y
@@ -174,5 +176,5 @@ def conv(node: Node) -> Sequence[Operand]:
         bias = node.constant(2, "bias").astype(np.float32)
         if bias.shape != (weights.value.shape[0],):
             raise node.error(f"its bias has shape {list(bias.shape)} for {weights.value.shape[0]} output channels")
-        y = _add_bias(node, bias.reshape(-1, *(1,) * len(kernel)), y)
+        y = add_bias(node, bias.reshape(-1, *(1,) * len(kernel)), y)
     return [y]

@@ -55,9 +55,10 @@ def max_pool(node: Node) -> Sequence[Operand]:
 def average_pool(node: Node) -> Sequence[Operand]:
     """Mean of each window."""
     include = bool(node.integer("count_include_pad", 0))
-    if include and node.integer("ceil_mode", 0):
-        raise node.unsupported("AveragePool with ceil_mode and count_include_pad")
-    return [node.add(AveragePool(*_window(node), include), node.value(0))]
+    kernel, strides, dilations, pads = _window(node)
+    own = window(node, node.shape(node.value(0))[1:], kernel)[2]
+    beyond = tuple((begin - b, end - e) for (begin, end), (b, e) in zip(pads, own, strict=True))
+    return [node.add(AveragePool(kernel, strides, dilations, pads, include, beyond), node.value(0))]
 
 
 @imports("GlobalAveragePool", "GlobalMaxPool")

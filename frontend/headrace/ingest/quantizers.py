@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from headrace.ingest.operands import Node, Operand, frame_axis
-from headrace.ingest.rules import QONNX, imports
+from headrace.ingest.rules import MICROSOFT, QONNX, imports
 from headrace.ir import Shape, Value
 from headrace.ir.grid import Constant, Grid, common_grid, compact
 from headrace.ir.op import Array
@@ -158,7 +158,7 @@ def multi_threshold(node: Node) -> Sequence[Operand]:
 
 # -- QDQ ------------------------------------------------------------------------------------------------------------
 
-_INTEGER: dict[int, tuple[int, int]] = {
+INTEGERS: dict[int, tuple[int, int]] = {
     onnx.TensorProto.UINT8: (0, 255),
     onnx.TensorProto.INT8: (-128, 127),
     onnx.TensorProto.UINT16: (0, 65535),
@@ -168,7 +168,7 @@ _INTEGER: dict[int, tuple[int, int]] = {
     onnx.TensorProto.INT4: (-8, 7),
 }
 if hasattr(onnx.TensorProto, "INT2"):  # since onnx 1.20
-    _INTEGER |= {onnx.TensorProto.UINT2: (0, 3), onnx.TensorProto.INT2: (-2, 1)}
+    INTEGERS |= {onnx.TensorProto.UINT2: (0, 3), onnx.TensorProto.INT2: (-2, 1)}
 
 
 def _along_axis(node: Node, array: Array, x: Operand, default_axis: int, what: str) -> Array:
@@ -211,6 +211,7 @@ def _qdq_parameters(node: Node, x: Operand) -> tuple[Array, Array, int]:
     return scale, _along_axis(node, zero.astype(np.float32), x, 1, "zero point"), own
 
 
+@imports("QuantizeLinear", domain=MICROSOFT, constants=True, ignores=("axis",))
 @imports("QuantizeLinear", constants=True, ignores=("axis", "saturate"))  # per tensor; of float8 types
 def quantize_linear(node: Node) -> Sequence[Operand]:
     """Real to integer codes; the codes are what the next operator reads."""
@@ -219,12 +220,13 @@ def quantize_linear(node: Node) -> Sequence[Operand]:
     if node.integer("precision", 0) not in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.FLOAT):
         raise node.unsupported("a precision other than float32")
     kind = kind or onnx.TensorProto.UINT8
-    if kind not in _INTEGER:
+    if kind not in INTEGERS:
         raise node.unsupported("quantization to a type that is not an integer")
-    lo, hi = _INTEGER[kind]
+    lo, hi = INTEGERS[kind]
     return [_apply(node, RawCodes(scale, zero, lo, hi), x)]
 
 
+@imports("DequantizeLinear", domain=MICROSOFT, constants=True, ignores=("axis",))
 @imports("DequantizeLinear", constants=True, ignores=("axis",))
 def dequantize_linear(node: Node) -> Sequence[Operand]:
     """``(code - zero_point) * scale``."""

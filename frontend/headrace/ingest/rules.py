@@ -13,6 +13,7 @@ ONNX = ""
 QONNX = "qonnx.custom_op.general"
 FINN = "finn.custom_op.general"
 BREVITAS = "onnx.brevitas"
+MICROSOFT = "com.microsoft"
 
 DOMAINS = {
     "": ONNX,
@@ -20,6 +21,7 @@ DOMAINS = {
     QONNX: QONNX,
     FINN: QONNX,
     BREVITAS: QONNX,
+    MICROSOFT: MICROSOFT,
     "qonnx.custom_op.channels_last": QONNX,
 }
 """Every domain that is known, with the one that its rules are listed under."""

@@ -49,3 +49,26 @@ class IntAffine(Op):
         if not self.significand:
             return (product + term,)
         return (to_significand(to_significand(product) + term),)
+
+
+@dataclass(frozen=True, eq=False)
+class IntClip(Op):
+    """``y = min(max(x, lo[c]), hi[c])``; bounds are ``(C,)`` along *axis* (batch axis not counted) or ``(1,)``."""
+
+    lo: Int
+    hi: Int
+    output: IntRange
+    axis: int = 0
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        (x,) = inputs
+        for bounds in (self.lo, self.hi):
+            if bounds.size not in (1, x.shape[self.axis] if x.shape else 1):
+                raise ModelError(f"{bounds.size} bounds for axis {self.axis} of frames {list(x.shape)}")
+        return (TensorType(x.shape, self.output),)
+
+    def execute(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        view = (-1, *(1,) * (x.ndim - 2 - self.axis))
+        lo, hi = (b.reshape(view) if b.size > 1 else b.reshape(()) for b in (self.lo, self.hi))
+        return (np.minimum(np.maximum(x.astype(np.int64), lo), hi),)

@@ -70,6 +70,17 @@ class Clamp:
         return Clamp(move(self.lo), move(self.hi))
 
 
+def zero_point(scale: Double, bias: Double) -> Int | None:
+    """The integers ``z`` with ``bias == -z * scale``, so that the real value is ``scale * (q - z)``; None without."""
+    if not np.any(bias):
+        return np.zeros(np.broadcast_shapes(scale.shape, bias.shape), np.int64)
+    if not np.all(scale):
+        return None
+    z = np.rint(-bias / scale)
+    exact = np.all(np.abs(z) < 2.0**31) and np.all(-z * scale == bias)
+    return z.astype(np.int64) if exact else None
+
+
 @dataclass(frozen=True, eq=False)
 class Constant:
     """A constant operand: its value and, when it came out of a quantizer, its grid."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import ModelError
 from headrace.ir.affine import IntAffine as IntAffine
+from headrace.ir.affine import IntClip as IntClip
 from headrace.ir.exact import carrier, convolve, count_thresholds, matmul, narrowest, reduce_windows, strided
 from headrace.ir.op import Array, Op
 from headrace.ir.resampling import Gather as Gather

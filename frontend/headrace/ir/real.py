@@ -20,14 +20,24 @@ Single = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Real:
-    """A batch of real frames; ``grid`` is kept as long as the values are integers times a scale plus a bias."""
+    """A batch of real frames; ``grid`` is kept as long as the values are integers times a scale plus a bias.
+
+    ``loose`` says that *value* may differ from that in the last bit: a sum is rounded branch by branch, its integers
+    are not. Operators that accumulate read the integers, all others the value.
+    """
 
     value: Array
     grid: Grid | None = None
+    loose: bool = False
 
     def map(self, move: Callable[[Array], Array]) -> Real:
         """Apply one data movement to the value and to the grid."""
-        return Real(move(self.value), None if self.grid is None else self.grid.map(move))
+        return Real(move(self.value), None if self.grid is None else self.grid.map(move), self.loose)
+
+    @property
+    def tight_grid(self) -> Grid | None:
+        """The grid, unless it is loose: for operators that choose among values."""
+        return None if self.loose else self.grid
 
 
 def as_real(x: object) -> Real:

@@ -7,8 +7,8 @@ alone, the elementwise float32 operations are recorded and run on the integers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from headrace.ir.types import IntRange, Shape
 
 if TYPE_CHECKING:
     from headrace.ir.ops.elementwise import Elementwise
+    from headrace.ir.ops.joins import Join
     from headrace.ir.ops.quantizers import Quantizer
 
 Int = NDArray[np.int64]
@@ -83,6 +84,60 @@ class Scaled:
 
 
 @dataclass(frozen=True, eq=False)
+class Joined:
+    """A function of two integer tensors that has no integer tensor of its own yet.
+
+    The real value is ``steps[n](... steps[0](op(left, right)))`` in canonical arithmetic. Which integers stand for it
+    is decided by whoever reads it: a quantizer asks for the exact function of both, an accumulating operator for the
+    sum on a common grid.
+
+    Attributes:
+        op: the operator that joins them; see :class:`~headrace.ir.ops.joins.Join`.
+        left, right: the operands.
+        shape: frame shape.
+        factors: of both operands' integers on the common grid, when there is one.
+        scale, bias, clamp: of that grid, as in :class:`Scaled`.
+        steps: elementwise operations recorded after the join.
+    """
+
+    op: Join
+    left: Scaled | Joined
+    right: Scaled | Joined
+    shape: Shape
+    factors: tuple[int, int] | None = None
+    scale: Double | None = None
+    bias: Double | None = None
+    steps: tuple[Elementwise, ...] = ()
+    clamp: Clamp | None = None
+
+    @property
+    def leaves(self) -> tuple[Scaled, ...]:
+        """The integer tensors that it is a function of, left to right; one may occur several times."""
+        found: list[Scaled] = []
+        for side in (self.left, self.right):
+            found += [side] if isinstance(side, Scaled) else side.leaves
+        return tuple(found)
+
+    def rebuilt(
+        self,
+        operand: Callable[[Scaled | Joined], Scaled | Joined],
+        parameter: Callable[[Array], Array],
+        shape: Shape,
+    ) -> Joined:
+        """This join after a data movement: of the operands by *operand*, of parameters by *parameter*."""
+        return replace(
+            self,
+            left=operand(self.left),
+            right=operand(self.right),
+            shape=shape,
+            scale=None if self.scale is None else parameter(self.scale),
+            bias=None if self.bias is None else parameter(self.bias),
+            steps=tuple(step.map_parameters(parameter) for step in self.steps),
+            clamp=None if self.clamp is None else self.clamp.map(parameter),
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Floating:
     """A real tensor that only the host can compute; ``cause`` is the node (and why) that made it so, if any."""
 
@@ -91,7 +146,9 @@ class Floating:
     cause: str | None = None
 
 
-Abstract = Scaled | Floating
+Abstract = Scaled | Joined | Floating
+
+Exact = TypeVar("Exact", bound="Scaled | Joined")
 
 
 class NotExact(Exception):
@@ -107,10 +164,30 @@ class Lowering(Protocol):
     def host(self, op: Op, inputs: Sequence[Abstract], why: str | None = None) -> tuple[Abstract, ...]:
         """Leave *op* to the host; *why* is the reason when the operands were integers."""
 
-    def step(self, x: Scaled, op: Elementwise) -> Scaled:
+    def shape(self, value: Value) -> Shape:
+        """Frame shape of an integer tensor."""
+
+    def step(self, x: Exact, op: Elementwise) -> Exact:
         """Record an elementwise operation."""
 
-    def integers(self, x: Scaled) -> Scaled:
+    def tensor(self, x: Scaled | Joined) -> Scaled:
+        """*x* as one integer tensor: itself, or the join carried out on the grid of float32 (:meth:`fixed`).
+
+        Raises:
+            NotExact: when it would be too wide.
+        """
+
+    def fixed(self, x: Scaled | Joined) -> Scaled:
+        """Integers that are the float32 values of *x* themselves, times one power of two for all of them.
+
+        ``scale`` is that power of two and ``bias`` zero: products and sums may be computed on the result, but the grid
+        is none of the model's.
+
+        Raises:
+            NotExact: when the values of *x* are too many, or too far apart, for integers of 62 bits.
+        """
+
+    def integers(self, x: Scaled | Joined) -> Scaled:
         """*x* for an operator that accumulates its integers: ``scale`` and ``bias`` known, nothing left to clamp.
 
         Its steps need not be those of *x*: what is accumulated is scaled afresh.
@@ -129,7 +206,7 @@ class Lowering(Protocol):
     def enter(self, x: Floating, quantizer: Quantizer) -> Scaled:
         """The integers that *quantizer* makes of real data: where the host hands over to hardware."""
 
-    def quantize(self, x: Scaled, quantizer: Quantizer) -> Scaled:
+    def quantize(self, x: Scaled | Joined, quantizer: Quantizer) -> Scaled:
         """The integers that *quantizer* makes of *x*, as an exact function of its integers."""
 
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from headrace.ir.grid import Clamp
 from headrace.ir.integer import Activation, Lookup
 from headrace.ir.op import Array
-from headrace.ir.ops import Elementwise
+from headrace.ir.ops import Elementwise, Quantizer
 from headrace.ir.real import Single, single
-from headrace.ir.scaled import NotExact
+from headrace.ir.scaled import NotExact, Scaled
 from headrace.ir.types import IntRange
 
 Int = NDArray[np.int64]
@@ -98,6 +98,15 @@ class IntegerFunction(ChannelFunction):
     rising: bool = True
     signs: bool = False
 
+    @staticmethod
+    def of(x: Scaled, shape: tuple[int, ...], quantizer: Quantizer) -> IntegerFunction:
+        """What *quantizer* makes of *x*."""
+        signs = quantizer.levels.bipolar
+        bounds = bounds_over(x, shape)
+        return IntegerFunction(
+            shape, *bounds, x.steps, quantizer.codes, quantizer.exact_codes, quantizer.rising(), signs
+        )
+
     def __call__(self, q: Int) -> Int:
         real = run_steps(self.steps, q)
         if np.any(np.isnan(real)):
@@ -141,6 +150,13 @@ class Tabulated:
     lo: Int
     hi: Int
     identity: bool
+
+
+def bounds_over(x: Scaled, shape: tuple[int, ...]) -> tuple[Int, Int]:
+    """Reachable integers of *x* per index of *shape*: the extremes along the axes that *shape* does not resolve."""
+    gone = tuple(axis for axis, n in enumerate(shape) if n == 1)
+    lo, hi = x.lo.min(axis=gone, keepdims=True), x.hi.max(axis=gone, keepdims=True)
+    return np.broadcast_to(lo, shape), np.broadcast_to(hi, shape)
 
 
 def tabulate(f: ChannelFunction) -> Tabulated:

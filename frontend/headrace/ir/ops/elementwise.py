@@ -16,7 +16,7 @@ from headrace.ir.grid import FAR, Clamp, Grid
 from headrace.ir.op import Array
 from headrace.ir.ops.base import SourceOp
 from headrace.ir.real import Real, Single, single
-from headrace.ir.scaled import Abstract, Lowering, Scaled
+from headrace.ir.scaled import Abstract, Floating, Lowering
 from headrace.ir.types import TensorType
 
 Double = NDArray[np.float64]
@@ -69,12 +69,12 @@ class Elementwise(SourceOp):
     def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
         (x,) = inputs
         value = self.apply(x.value)
-        return (Real(value, moved_grid(x.grid, self, value)),)
+        return (Real(value, moved_grid(x.grid, self, value), x.loose),)
 
     def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
         """Record the step; it is run when a quantizer asks for the function of the integers."""
         (x,) = inputs
-        if not isinstance(x, Scaled):
+        if isinstance(x, Floating):
             return ctx.host(self, inputs)
         return (ctx.step(x, self),)
 
@@ -214,22 +214,51 @@ class Clip(Elementwise):
         return np.ones((), np.int64)
 
     def clamp(self, scale: Double, bias: Double) -> Clamp | None:
-        if not (np.all(scale) and np.all(np.isfinite(scale))):
-            return None
-        ends = [self._on_grid(bound, scale, bias) for bound in (float(np.float32(self.lo)), float(np.float32(self.hi)))]
-        if ends[0] is None or ends[1] is None:
-            return None
-        rising = scale > 0
-        return Clamp(np.where(rising, ends[0], ends[1]), np.where(rising, ends[1], ends[0]))
+        lo, hi = (np.asarray(np.float32(bound), np.float64) for bound in (self.lo, self.hi))
+        return clamp_between(lo, hi, scale, bias)
 
-    @staticmethod
-    def _on_grid(bound: float, scale: Double, bias: Double) -> NDArray[np.int64] | None:
-        """The integers that stand for *bound*, if there are any; a far one stands for none."""
-        if np.isinf(bound):
-            return np.where((scale > 0) == (bound > 0), FAR, -FAR)
-        q = np.rint((bound - bias) / scale)
-        exact = np.all(np.abs(q) < 2.0**53) and np.all(scale * q + bias == bound)
-        return q.astype(np.int64) if exact else None
+
+@dataclass(frozen=True, eq=False)
+class Limit(Elementwise):
+    """``min(max(x, lo), hi)`` with ``lo <= hi`` given per channel, infinite where there is none."""
+
+    lo: Single
+    hi: Single
+
+    def apply(self, x: Single) -> Single:
+        return np.minimum(np.maximum(x, self.lo), self.hi)
+
+    def exact(self, x: Double) -> Double:
+        return np.minimum(np.maximum(x, self.lo.astype(np.float64)), self.hi.astype(np.float64))
+
+    def direction(self) -> Array | None:
+        return np.ones((), np.int64)
+
+    def neutral(self) -> dict[str, float] | None:
+        return {"lo": float("-inf"), "hi": float("inf")}
+
+    def clamp(self, scale: Double, bias: Double) -> Clamp | None:
+        return clamp_between(self.lo.astype(np.float64), self.hi.astype(np.float64), scale, bias)
+
+
+def clamp_between(lo: Double, hi: Double, scale: Double, bias: Double) -> Clamp | None:
+    """The clamp of integers that clips ``scale * q + bias`` between *lo* and *hi*, when these lie on the grid."""
+    if not (np.all(scale) and np.all(np.isfinite(scale))):
+        return None
+    ends = [_integers_at(bound, scale, bias) for bound in (lo, hi)]
+    if ends[0] is None or ends[1] is None:
+        return None
+    rising = scale > 0
+    return Clamp(np.where(rising, ends[0], ends[1]), np.where(rising, ends[1], ends[0]))
+
+
+def _integers_at(bound: Double, scale: Double, bias: Double) -> NDArray[np.int64] | None:
+    """The integers that stand for *bound*, if there are any; a far one stands for an infinite bound."""
+    far = np.isinf(bound)
+    q = np.rint((np.where(far, 0.0, bound) - bias) / scale)
+    if not np.all(far | ((np.abs(q) < 2.0**53) & (scale * q + bias == bound))):
+        return None
+    return np.where(far, np.where((scale > 0) == (bound > 0), FAR, -FAR), np.where(far, 0, q)).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

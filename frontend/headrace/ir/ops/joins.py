@@ -1,4 +1,4 @@
-"""Sums of two tensors."""
+"""Functions of two tensors: sums, and what is a table of two integers in hardware."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from headrace.errors import ModelError
 from headrace.ir import integer
 from headrace.ir.grid import Grid, common_grid, compact
-from headrace.ir.op import Array
+from headrace.ir.op import Array, Op
 from headrace.ir.ops.base import SourceOp
-from headrace.ir.ops.linear import dequantizing_steps
-from headrace.ir.real import Real, single
-from headrace.ir.scaled import Abstract, Lowering, NotExact, Scaled
-from headrace.ir.types import TensorType
+from headrace.ir.real import Real, Single
+from headrace.ir.scaled import Abstract, Floating, Joined, Lowering, Scaled
+from headrace.ir.types import Shape, TensorType
 
+Int = NDArray[np.int64]
 Double = NDArray[np.float64]
 
 WIDEST_FACTOR = 2**26
@@ -31,13 +31,12 @@ def join_factors(a: Double, b: Double) -> tuple[Double, tuple[int, int]] | None:
     x, y = np.broadcast_arrays(a, b)
     if np.array_equal(x, y):
         return compact(x), (1, 1)
-    pairs = np.stack([x.ravel(), y.ravel()], axis=1)
-    first = common_grid(pairs[0], WIDEST_FACTOR)
+    first = common_grid(np.array([x.flat[0], y.flat[0]]), WIDEST_FACTOR)
     if first is None:
         return None
     unit, (n, m) = first[0], first[1].tolist()
     grid = np.full(x.shape, unit)
-    if pairs.shape[0] > 1:
+    if x.size > 1:
         if n == 0:
             return None
         grid = x / n  # exact when n divides x's significand, which the check below shows
@@ -47,74 +46,147 @@ def join_factors(a: Double, b: Double) -> tuple[Double, tuple[int, int]] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class AddTensors(SourceOp):
-    """``x + y``: on integers where a common grid exists exactly, scaled once after."""
+class Join(SourceOp):
+    """An elementwise function of two real tensors that both depend on the input."""
+
+    def combine(self, x: Single, y: Single) -> Single:
+        """The function in canonical float32 arithmetic: one correctly rounded operation."""
+        raise NotImplementedError
+
+    def combine_exact(self, x: Double, y: Double) -> Double:
+        """The same in double precision, standing in for exact real arithmetic."""
+        raise NotImplementedError
+
+    def rising(self) -> bool:
+        """Whether the function never falls in either operand."""
+        return False
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         x, y = inputs
-        if len(x.shape) != len(y.shape):
-            raise ModelError(f"cannot add frames {list(x.shape)} and {list(y.shape)}")
         try:
             return (TensorType(np.broadcast_shapes(x.shape, y.shape)),)
         except ValueError as error:
-            raise ModelError(f"cannot add frames {list(x.shape)} and {list(y.shape)}") from error
+            raise ModelError(f"frames {list(x.shape)} and {list(y.shape)} do not broadcast") from error
 
     def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
-        x, y = inputs
-        if x.grid is not None and y.grid is not None:
-            joined = join_factors(x.grid.scale, y.grid.scale)
-            if joined is not None:
-                grid, (n, m) = joined
-                q = n * x.grid.q.astype(np.int64) + m * y.grid.q.astype(np.int64)
-                bias = x.grid.bias + y.grid.bias
-                value = single(q)
-                for step in dequantizing_steps(grid, bias):
-                    value = step.apply(value)
-                return (Real(value, Grid(q, grid, bias)),)
-        return (Real(x.value + y.value),)
+        x, y = (i.value for i in _same_rank(*inputs))
+        with np.errstate(all="ignore"):
+            return (Real(self.combine(x, y)),)
 
     def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
+        """Recorded; the reader decides which integers stand for the result."""
         x, y = inputs
-        if not (isinstance(x, Scaled) and isinstance(y, Scaled)):
-            return ctx.host(self, inputs)
-        if x.shape != y.shape:
-            raise NotExact(f"its operands have different shapes {list(x.shape)} and {list(y.shape)}")
-        x, y = ctx.integers(x), ctx.integers(y)
-        joined = join_factors(x.affine[0], y.affine[0])
-        if joined is None:
-            raise NotExact("its operands' scales share no integer grid; give both branches one quantizer")
-        grid, (n, m) = joined
-        bias = compact(np.asarray(x.affine[1] + y.affine[1]))
-        value = ctx.emit(integer.IntAdd((n, m)), x.value, y.value)
-        lo = sum_bounds(x, y, n, m, np.minimum)
-        hi = sum_bounds(x, y, n, m, np.maximum)
-        return (Scaled(value, x.shape, lo, hi, grid, bias, dequantizing_steps(grid, bias)),)
+        if isinstance(x, Floating) or isinstance(y, Floating):
+            return ctx.host(self, inputs, f"{self} of an integer tensor and one that only the host can compute")
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        return (self._join(_enlarged(ctx, x, shape), _enlarged(ctx, y, shape), shape),)
+
+    def _join(self, x: Scaled | Joined, y: Scaled | Joined, shape: Shape) -> Joined:
+        return Joined(self, x, y, shape)
 
 
-def sum_bounds(x: Scaled, y: Scaled, n: int, m: int, pick: np.ufunc) -> NDArray[np.int64]:
-    """Smallest (or largest) ``n * x + m * y`` per channel."""
-    total: NDArray[np.int64] = pick(n * x.lo, n * x.hi) + pick(m * y.lo, m * y.hi)
-    return total
+def _same_rank(x: Real, y: Real) -> tuple[Real, Real]:
+    """Both with the larger rank: axes of one are inserted after the batch axis."""
+    rank = max(x.value.ndim, y.value.ndim)
+    return _ranked(x, rank), _ranked(y, rank)
+
+
+def _ranked(x: Real, rank: int) -> Real:
+    missing = rank - x.value.ndim
+    return x if not missing else x.map(lambda a: a.reshape(a.shape[0], *(1,) * missing, *a.shape[1:]))
+
+
+def _enlarged(ctx: Lowering, x: Scaled | Joined, shape: Shape) -> Scaled | Joined:
+    """*x* repeated along its axes of length one until it has *shape*."""
+    if x.shape == shape:
+        return x
+    if len(x.shape) < len(shape):
+        x = moved(ctx, x, integer.Reshape((*(1,) * (len(shape) - len(x.shape)), *x.shape)))
+    if len(shape) > 1 and x.shape[0] == shape[0]:
+        factors = tuple(n // m for n, m in zip(shape[1:], x.shape[1:], strict=True))
+        return x if x.shape == shape else moved(ctx, x, integer.IntUpsample(factors))
+    for axis, n in enumerate(shape):
+        if x.shape[axis] != n:
+            x = moved(ctx, x, integer.Gather(axis, (0,) * n))
+    return x
+
+
+def moved(ctx: Lowering, x: Scaled | Joined, by: Op) -> Scaled | Joined:
+    """*x* after the data movement *by*; of a join, both operands are moved."""
+    shape = by.infer(TensorType(x.shape))[0].shape
+    if isinstance(x, Scaled):
+        return x.map(lambda a: by.execute(a)[0], ctx.emit(by, x.value), shape)
+    return x.rebuilt(lambda side: moved(ctx, side, by), lambda a: _carried(a, x.shape, by, len(shape)), shape)
+
+
+def _carried(a: Array, frame: Shape, by: Op, rank: int) -> Array:
+    """Parameter *a* of frames of shape *frame* after the movement *by*."""
+    if all(n == 1 for n in a.shape):
+        return a.reshape((1,) * rank)
+    return compact(by.execute(np.broadcast_to(a, frame)[None])[0][0])
 
 
 @dataclass(frozen=True, eq=False)
-class Arithmetic(SourceOp):
-    """Product or quotient of two tensors that both depend on the input: the host's business."""
+class AddTensors(Join):
+    """``fl32(x + y)``. For operators that accumulate, the integers of both on a common grid are kept, if there is one.
+
+    The value is the float32 sum of the float32 operands, as PyTorch computes it; the integers are those of the exact
+    sum. The two need not agree to the last bit, so the result is *loose* (:class:`~headrace.ir.real.Real`).
+    """
+
+    def combine(self, x: Single, y: Single) -> Single:
+        return x + y
+
+    def combine_exact(self, x: Double, y: Double) -> Double:
+        return x + y
+
+    def rising(self) -> bool:
+        return True
+
+    def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
+        x, y = _same_rank(*inputs)
+        with np.errstate(all="ignore"):
+            value = self.combine(x.value, y.value)
+        if x.grid is None or y.grid is None:
+            return (Real(value),)
+        joined = join_factors(x.grid.scale, y.grid.scale)
+        if joined is None:
+            return (Real(value),)
+        grid, (n, m) = joined
+        q = n * x.grid.q.astype(np.int64) + m * y.grid.q.astype(np.int64)
+        return (Real(value, Grid(q, grid, x.grid.bias + y.grid.bias), loose=True),)
+
+    def _join(self, x: Scaled | Joined, y: Scaled | Joined, shape: Shape) -> Joined:
+        if x.scale is None or y.scale is None or x.bias is None or y.bias is None:
+            return Joined(self, x, y, shape)
+        joined = join_factors(x.scale, y.scale)
+        if joined is None:
+            return Joined(self, x, y, shape)
+        return Joined(self, x, y, shape, joined[1], joined[0], compact(np.asarray(x.bias + y.bias)))
+
+    def __str__(self) -> str:
+        return "a sum"
+
+
+@dataclass(frozen=True, eq=False)
+class Arithmetic(Join):
+    """Product ``*``, quotient ``/``, ``max`` or ``min`` of two tensors."""
 
     symbol: str
 
-    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        x, y = inputs
-        try:
-            return (TensorType(np.broadcast_shapes(x.shape, y.shape)),)
-        except ValueError as error:
-            raise ModelError(f"shapes {list(x.shape)} and {list(y.shape)} do not broadcast") from error
+    def combine(self, x: Single, y: Single) -> Single:
+        result: Single = _OPERATIONS[self.symbol](x, y)
+        return result
 
-    def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
-        x, y = (i.value for i in inputs)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value: Array = x * y if self.symbol == "*" else x / y
-        return (Real(value),)
+    def combine_exact(self, x: Double, y: Double) -> Double:
+        result: Double = _OPERATIONS[self.symbol](x, y)
+        return result
 
-    def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
-        return ctx.host(self, inputs, f"'{self.symbol}' of two tensors that both depend on the input is not supported")
+    def rising(self) -> bool:
+        return self.symbol in ("max", "min")
+
+    def __str__(self) -> str:
+        return {"*": "a product", "/": "a quotient", "max": "a maximum", "min": "a minimum"}[self.symbol]
+
+
+_OPERATIONS: dict[str, np.ufunc] = {"*": np.multiply, "/": np.divide, "max": np.maximum, "min": np.minimum}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +12,23 @@ from headrace.errors import ModelError
 from headrace.ir import integer
 from headrace.ir.exact import accumulator_range
 from headrace.ir.graph import Value
-from headrace.ir.grid import Constant, Grid, common_grid, compact
+from headrace.ir.grid import Constant, Grid, common_grid, compact, zero_point
 from headrace.ir.op import Array
 from headrace.ir.ops.base import SourceOp
 from headrace.ir.ops.elementwise import Add, Elementwise, Mul
+from headrace.ir.ops.offset import shifted
 from headrace.ir.real import Real, single
-from headrace.ir.scaled import Abstract, Lowering, NotExact, Scaled
+from headrace.ir.scaled import Abstract, Floating, Joined, Lowering, NotExact, Scaled
 from headrace.ir.types import Shape, TensorType
 
 Int = NDArray[np.int64]
 Double = NDArray[np.float64]
 
-WIDEST_MULTIPLE = 2**40
+WIDEST_MULTIPLE = 2**26
 """Largest integer that aligning different input scales may multiply a weight by."""
+
+DOUBLE = 2**53
+"""Sums of integers below this are exact in double precision, in any order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,49 +43,50 @@ class Product:
     offset: Double
 
 
-def align(weights: Grid, inputs: int, scale: Double, bias: Double, in_axis: int, out_axis: int) -> Product:
+def align(weights: Grid, scale: Double, bias: Double, out_axis: int) -> Product:
     """Bring a product of a scaled-integer tensor and constant weights onto one integer grid.
 
     Args:
         weights: constant operand; its scale may vary along any axis.
-        inputs: length of the summed channel axis of the tensor.
-        scale, bias: of the tensor, one value per input channel (or one for all).
-        in_axis: axis of *weights* over which channels are summed.
+        scale, bias: of the tensor, as they broadcast against the weights.
         out_axis: axis of *weights* that becomes the output channel.
 
     Raises:
-        NotExact: when scales differ along the summed axis and share no integer grid.
+        NotExact: when scales differ along the summed axes and share no integer grid.
     """
-    view = [1] * weights.q.ndim
-    view[in_axis] = -1
-    per_input = np.broadcast_to(scale, (inputs,)).reshape(view) if scale.size > 1 else scale.reshape((1,) * len(view))
-    # The scale of every weight times that of its input; what is common to an output channel leaves the sum.
-    factors = compact(np.asarray(per_input * weights.scale))
-    others = [n for axis, n in enumerate(factors.shape) if axis != out_axis]
-    q = weights.q
-    if any(n > 1 for n in others):
-        rows = np.moveaxis(np.broadcast_to(factors, (*factors.shape,)), out_axis, 0)
-        grids = [common_grid(row, WIDEST_MULTIPLE) for row in rows]
-        if any(g is None for g in grids):
+    outputs = weights.q.shape[out_axis]
+    own = per_output(weights.scale, out_axis)
+    # What is common to an output channel leaves the sum; the rest must be integer multiples of something.
+    summed = scale if own is not None else np.asarray(scale * weights.scale)
+    rows = np.moveaxis(summed, out_axis, 0)
+    q, out_scale = weights.q, rows.reshape(-1)
+    if any(n > 1 for n in rows.shape[1:]):
+        distinct, which = np.unique(rows.reshape(rows.shape[0], -1), axis=0, return_inverse=True)
+        grids = [common_grid(row, WIDEST_MULTIPLE) for row in distinct]
+        found = [g for g in grids if g is not None]
+        if len(found) != len(grids):
             raise NotExact(
                 "the scales of its input channels (or of its weights along the summed axis) share no integer grid; "
                 "use one scale per tensor, or scales that are multiples of a common one"
             )
-        found = [g for g in grids if g is not None]
-        multiples = np.moveaxis(np.stack([g[1] for g in found]), 0, out_axis)
-        if np.max(np.abs(q.astype(np.float64) * multiples)) * (q.size // q.shape[out_axis]) >= 2.0**62:
+        multiples = np.stack([g[1] for g in found])[which.reshape(-1)].reshape(rows.shape)
+        multiples = np.moveaxis(multiples, 0, out_axis)
+        if np.max(np.abs(q.astype(np.float64) * multiples)) * (q.size // outputs) >= 2.0**62:
             raise NotExact("the scales of its input channels differ so much that their common grid passes 62 bits")
         q = q * multiples
-        out_scale = np.array([g[0] for g in found])
-    else:
-        out_scale = factors.reshape(-1)
-    out_scale = np.broadcast_to(out_scale, (weights.q.shape[out_axis],))
-    offset = np.zeros(out_scale.shape)
+        out_scale = np.array([g[0] for g in found])[which.reshape(-1)]
+    out_scale = np.broadcast_to(out_scale, (outputs,)) * (1.0 if own is None else own)
+    offset = np.zeros(outputs)
     if np.any(bias != 0):
-        per_bias = np.broadcast_to(bias.reshape(-1), (inputs,)).reshape(view)
-        real = per_bias * (weights.q * weights.scale)
+        real = bias * (weights.q * weights.scale)
         offset = real.sum(axis=tuple(a for a in range(real.ndim) if a != out_axis))
     return Product(q, out_scale, offset)
+
+
+def per_output(scale: Double, out_axis: int) -> Double | None:
+    """The weights' scales ``(O,)`` or ``(1,)`` when they vary along the output axis only."""
+    own = compact(scale)
+    return None if any(n > 1 for axis, n in enumerate(own.shape) if axis != out_axis) else own.reshape(-1)
 
 
 def dequantizing_steps(scale: Double, offset: Double) -> tuple[Elementwise, ...]:
@@ -94,12 +99,38 @@ def dequantizing_steps(scale: Double, offset: Double) -> tuple[Elementwise, ...]
     return tuple(steps)
 
 
-def accumulate(acc: Int, scale: Double, offset: Double) -> Real:
-    """The real value of accumulators, as the steps of :func:`dequantizing_steps` give it."""
+def accumulate(acc: Array, product: Product, axis: int) -> Real:
+    """The real value of accumulators with output channels along frame *axis*, as :func:`dequantizing_steps` give it."""
+    view = [1] * (acc.ndim - 1)
+    view[axis] = -1
+    scale, offset = product.scale.reshape(view), product.offset.reshape(view)
     value = single(acc)
     for step in dequantizing_steps(scale, offset):
         value = step.apply(value)
-    return Real(value, Grid(acc, scale, offset))
+    return Real(value, Grid(acc, compact(scale), compact(offset)))
+
+
+def scaled_once(total: Double, weights: Constant, out_axis: int, axis: int) -> Real:
+    """The product of real data and weights on a grid: the sum, rounded once, times the scale of the weights.
+
+    *total* is the sum of products with the weights that :func:`unscaled` gives, output channels along frame *axis*.
+    """
+    value = single(total)
+    scale = None if weights.grid is None else per_output(weights.grid.scale, out_axis)
+    if scale is None:
+        return Real(value)
+    view = [1] * (total.ndim - 1)
+    view[axis] = -1
+    for step in dequantizing_steps(scale.reshape(view), np.zeros(())):
+        value = step.apply(value)
+    return Real(value)
+
+
+def unscaled(weights: Constant, out_axis: int) -> Double:
+    """What real data are multiplied by: integers when :func:`scaled_once` scales after the sum, else the weights."""
+    if weights.grid is not None and per_output(weights.grid.scale, out_axis) is not None:
+        return weights.grid.q.astype(np.float64)
+    return weights.value.astype(np.float64)
 
 
 def channel_values(a: Array, axis: int, what: str) -> Array:
@@ -114,30 +145,135 @@ def channel_values(a: Array, axis: int, what: str) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
+class Operands:
+    """A tensor and constant weights, brought to integers.
+
+    Attributes:
+        x: the integers of the tensor; its scale and bias are not read any more.
+        zero: integers that stand for real 0, one or one per channel.
+        product: weights and accumulator scale, for the integers with *zero* subtracted.
+        lo, hi: bounds of those, one per channel.
+        on_grid: whether the accumulators are integers of the model's own grid.
+    """
+
+    x: Scaled
+    zero: Int
+    product: Product
+    lo: Int
+    hi: Int
+    on_grid: bool
+
+
+def integer_operands(
+    ctx: Lowering,
+    x: Scaled | Joined,
+    weights: Constant,
+    axis: int,
+    product: Callable[[Double, Double], Product],
+) -> Operands:
+    """The operands of a product over frame *axis*: on the model's grid if there is one, else on that of float32.
+
+    Raises:
+        NotExact: when there is neither.
+    """
+    if weights.grid is None:
+        raise NotExact("its weights are not quantized; put a quantizer on them")
+    try:
+        q = ctx.integers(x)
+        scale, bias = q.affine
+        zero = zero_point(scale, bias)
+        aligned = product(scale, bias if zero is None else np.zeros(()))
+        on_grid = True
+    except NotExact as reason:
+        if per_output(weights.grid.scale, 1 if axis < 0 else 0) is None:
+            raise
+        try:
+            q = ctx.fixed(x)
+        except NotExact:
+            raise reason from None
+        aligned = product(q.affine[0], np.zeros(()))
+        zero, on_grid = None, False
+    offset = np.zeros((), np.int64) if zero is None else zero
+    channels = q.shape[axis]
+    lo, hi = (over_channels(a - offset, axis, channels, pick) for a, pick in ((q.lo, np.min), (q.hi, np.max)))
+    flat = np.broadcast_to(channel_values(np.atleast_1d(offset), axis, "the zero point"), (channels,))
+    return Operands(q, flat.astype(np.int64), aligned, lo, hi, on_grid)
+
+
+def accumulator(ctx: Lowering, value: Value, shape: Shape, axis: int, operands: Operands, ranges: Int) -> Scaled:
+    """Annotation of a product: one scale, offset and range per output channel along *axis*.
+
+    *value* accumulated the integers as they are; what the zero point adds to that is taken off here.
+
+    Args:
+        ranges: bounds ``(2, O)`` with the zero point taken off.
+    """
+    view = [1] * len(shape)
+    view[axis] = -1
+    product = operands.product
+    scale, offset = compact(product.scale.reshape(view)), compact(product.offset.reshape(view))
+    if not operands.on_grid and int(np.abs(ranges).max()) >= DOUBLE:
+        raise NotExact("the sums of its float32 input pass 2^53; put a quantizer before it")
+    term = zero_sum(operands).reshape(view)
+    lo, hi = ranges[0].reshape(view), ranges[1].reshape(view)
+    steps = dequantizing_steps(scale, offset)
+    raw = Scaled(value, shape, lo + term, hi + term, scale, offset, steps)
+    y = shifted(ctx, raw, -term)
+    return y if operands.on_grid else replace(y, scale=None, bias=None)
+
+
+def zero_sum(operands: Operands) -> Int:
+    """What the zero point adds to each accumulator, ``(O,)``; a matrix has its input channels along axis 0."""
+    w = operands.product.weights
+    if not np.any(operands.zero):
+        return np.zeros(w.shape[1] if w.ndim == 2 else w.shape[0], np.int64)
+    if w.ndim == 2:
+        return operands.zero @ w
+    taps = w.reshape(*w.shape[:2], -1).sum(axis=2)
+    groups = operands.zero.size // w.shape[1]
+    per_group = np.repeat(operands.zero.reshape(groups, -1), w.shape[0] // groups, axis=0)
+    total: Int = (taps * per_group).sum(axis=1)
+    return total
+
+
+def over_channels(a: Int, axis: int, channels: int, pick: Callable[..., Array]) -> Int:
+    """Bounds per channel of *axis*: the extreme over all other axes."""
+    axis %= a.ndim
+    reduced = pick(a, axis=tuple(k for k in range(a.ndim) if k != axis))
+    return np.broadcast_to(reduced, (channels,))
+
+
+def centred(x: Real) -> Real:
+    """*x* with the zero point taken off the integers of its grid, where the offset is that of a zero point."""
+    if x.grid is None or not np.any(x.grid.bias):
+        return x
+    zero = zero_point(x.grid.scale, x.grid.bias)
+    if zero is None:
+        return x
+    return Real(x.value, Grid(x.grid.q.astype(np.int64) - zero, x.grid.scale, np.zeros_like(x.grid.bias)))
+
+
+@dataclass(frozen=True, eq=False)
 class MatMul(SourceOp):
     """``x @ W`` over the last axis of a frame, with constant ``W`` of shape ``(K, M)``."""
 
     weights: Constant
 
-    @property
-    def _matrix(self) -> Array:
-        return self.weights.value
-
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         (x,) = inputs
-        depth, width = self._matrix.shape
+        depth, width = self.weights.value.shape
         if not x.shape or x.shape[-1] != depth:
             raise ModelError(f"cannot multiply frames {list(x.shape)} by weights [{depth}, {width}]")
         return (TensorType((*x.shape[:-1], width)),)
 
     def _product(self, scale: Double, bias: Double) -> Product:
         assert self.weights.grid is not None
-        s = channel_values(scale, -1, "the input scale")
-        b = channel_values(bias, -1, "the input offset")
-        return align(self.weights.grid, self._matrix.shape[0], s, b, 0, 1)
+        s = channel_values(np.atleast_1d(scale), -1, "the input scale").reshape(-1, 1)
+        b = channel_values(np.atleast_1d(bias), -1, "the input offset").reshape(-1, 1)
+        return align(self.weights.grid, s, b, 1)
 
     def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
-        (x,) = inputs
+        x = centred(inputs[0])
         if x.grid is not None and self.weights.grid is not None:
             try:
                 product = self._product(x.grid.scale, x.grid.bias)
@@ -145,158 +281,16 @@ class MatMul(SourceOp):
                 product = None
             if product is not None:
                 acc = integer.IntMatMul(product.weights, np.zeros((2, 1), np.int64)).execute(x.grid.q)[0]
-                view = (1,) * (acc.ndim - 2) + (-1,)
-                return (accumulate(acc, product.scale.reshape(view), product.offset.reshape(view)),)
-        value = x.value.astype(np.float64) @ self._matrix.astype(np.float64)
-        return (Real(single(value)),)
+                return (accumulate(acc, product, -1),)
+        total = x.value.astype(np.float64) @ unscaled(self.weights, 1)
+        return (scaled_once(total, self.weights, 1, -1),)
 
     def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
         (x,) = inputs
-        if not isinstance(x, Scaled):
+        if isinstance(x, Floating):
             return ctx.host(self, inputs)
-        if self.weights.grid is None:
-            raise NotExact("its weights are not quantized; put a quantizer on them")
-        x = ctx.integers(x)
-        product = self._product(*x.affine)
-        depth = self._matrix.shape[0]
-        lo, hi = (_over_channels(a, -1, depth, pick) for a, pick in ((x.lo, np.min), (x.hi, np.max)))
-        ranges = np.stack(accumulator_range(product.weights, lo, hi))
-        value = ctx.emit(integer.IntMatMul(product.weights, ranges), x.value)
-        return (_accumulator(value, (*x.shape[:-1], ranges.shape[1]), -1, ranges, product),)
-
-
-@dataclass(frozen=True, eq=False)
-class Conv(SourceOp):
-    """Convolution with constant weights ``(O, I/groups, *kernel)``, one or two spatial axes, zero padding."""
-
-    weights: Constant
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    pads: tuple[tuple[int, int], ...]
-    groups: int = 1
-
-    def _integer(self, weights: Int, ranges: Int) -> integer.IntConv:
-        return integer.IntConv(weights, ranges, self.strides, self.dilations, self.pads, self.groups)
-
-    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        shape = self.weights.value.shape
-        if len(inputs[0].shape) != len(shape) - 1 or inputs[0].shape[0] != shape[1] * self.groups:
-            raise ModelError(
-                f"cannot convolve frames {list(inputs[0].shape)} with weights {list(shape)}, groups {self.groups}"
-            )
-        spatial = integer.window_output(inputs[0].shape[1:], shape[2:], self.strides, self.dilations, self.pads)
-        return (TensorType((shape[0], *spatial)),)
-
-    def _product(self, scale: Double, bias: Double) -> Product:
-        """Group by group: an output channel only sees the scales of its own input channels."""
-        assert self.weights.grid is not None
-        channels = self.weights.value.shape[1] * self.groups
-        s = channel_values(scale, 0, "the input scale")
-        b = channel_values(bias, 0, "the input offset")
-        if np.any(b != 0) and any(p for pair in self.pads for p in pair):
-            raise NotExact("its padding is real 0, which the offset input has no integer for; pad before the offset")
-        if self.groups == 1 or (s.size == 1 and b.size == 1):
-            return align(self.weights.grid, channels if self.groups == 1 else 1, s, b, 1, 0)
-        s, b = np.broadcast_to(s, (channels,)), np.broadcast_to(b, (channels,))
-        per_in, per_out = channels // self.groups, self.weights.value.shape[0] // self.groups
-        wide = np.broadcast_to(self.weights.grid.scale, self.weights.value.shape)
-        parts = []
-        for g in range(self.groups):
-            ins, outs = slice(g * per_in, (g + 1) * per_in), slice(g * per_out, (g + 1) * per_out)
-            grid = Grid(self.weights.grid.q[outs], wide[outs], np.zeros((1,) * wide.ndim))
-            parts.append(align(grid, per_in, s[ins], b[ins], 1, 0))
-        return Product(
-            np.concatenate([p.weights for p in parts]),
-            np.concatenate([p.scale for p in parts]),
-            np.concatenate([p.offset for p in parts]),
-        )
-
-    def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
-        (x,) = inputs
-        if x.grid is not None and self.weights.grid is not None:
-            try:
-                product = self._product(x.grid.scale, x.grid.bias)
-            except NotExact:
-                product = None
-            if product is not None:
-                acc = self._integer(product.weights, np.zeros((2, 1), np.int64)).execute(x.grid.q)[0]
-                view = (-1,) + (1,) * (acc.ndim - 2)
-                return (accumulate(acc, product.scale.reshape(view), product.offset.reshape(view)),)
-        value = conv_float(x.value, self.weights.value, self.strides, self.dilations, self.pads, self.groups)
-        return (Real(single(value)),)
-
-    def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
-        (x,) = inputs
-        if not isinstance(x, Scaled):
-            return ctx.host(self, inputs)
-        if self.weights.grid is None:
-            raise NotExact("its weights are not quantized; put a quantizer on them")
-        x = ctx.integers(x)
-        product = self._product(*x.affine)
-        channels = x.shape[0]
-        lo, hi = (_over_channels(a, 0, channels, pick) for a, pick in ((x.lo, np.min), (x.hi, np.max)))
-        ranges = conv_ranges(self._integer(product.weights, np.zeros((2, 1), np.int64)), x.shape[1:], lo, hi)
-        op = self._integer(product.weights, ranges)
-        value = ctx.emit(op, x.value)
-        return (_accumulator(value, op.infer(TensorType(x.shape))[0].shape, 0, ranges, product),)
-
-
-def conv_float(
-    x: Array,
-    weights: Array,
-    strides: tuple[int, ...],
-    dilations: tuple[int, ...],
-    pads: tuple[tuple[int, int], ...],
-    groups: int,
-) -> Double:
-    """Convolution of real tensors in double precision."""
-    kernel = weights.shape[2:]
-    windows = integer.sliding_windows(x.astype(np.float64), kernel, strides, dilations, pads, 0)
-    parts = np.split(windows, groups, axis=1)
-    filters = np.split(weights.astype(np.float64), groups, axis=0)
-    taps = tuple(range(2 + len(kernel), 2 + 2 * len(kernel)))
-    results = [
-        np.tensordot(p, f, axes=((1, *taps), tuple(range(1, f.ndim)))) for p, f in zip(parts, filters, strict=True)
-    ]
-    y: Double = np.moveaxis(np.concatenate(results, axis=-1), -1, 1)
-    return y
-
-
-def conv_ranges(op: integer.IntConv, size: Shape, lo: Int, hi: Int) -> Int:
-    """Exact bounds ``(2, O)`` of a convolution: border windows see fewer taps, each distinct set is evaluated."""
-    valid = []
-    for n, k, s, d, (begin, end) in zip(size, op.kernel, op.strides, op.dilations, op.pads, strict=True):
-        starts = np.arange(0, n + begin + end - d * (k - 1), s) - begin
-        taps = starts[:, None] + d * np.arange(k)
-        valid.append(np.unique((taps >= 0) & (taps < n), axis=0))
-    per_in, per_out = op.weights.shape[1], op.weights.shape[0] // op.groups
-    low = np.full(op.weights.shape[0], np.iinfo(np.int64).max)
-    high = np.full(op.weights.shape[0], np.iinfo(np.int64).min)
-    for index in np.ndindex(*(len(v) for v in valid)):
-        mask = np.ones((), bool)
-        for rows, k in zip(valid, index, strict=True):
-            mask = mask[..., None] & rows[k]
-        for g in range(op.groups):
-            outs = slice(g * per_out, (g + 1) * per_out)
-            taps_kept = op.weights[outs][:, :, mask]  # (outs, per_in, taps)
-            columns = taps_kept.reshape(per_out, -1).T
-            spread = [np.repeat(a[g * per_in : (g + 1) * per_in], taps_kept.shape[2]) for a in (lo, hi)]
-            a, b = accumulator_range(columns, spread[0], spread[1])
-            low[outs], high[outs] = np.minimum(low[outs], a), np.maximum(high[outs], b)
-    return np.stack([low, high])
-
-
-def _over_channels(a: Int, axis: int, channels: int, pick: Callable[..., Array]) -> Int:
-    """Bounds per channel of *axis*: the extreme over all other axes."""
-    axis %= a.ndim
-    reduced = pick(a, axis=tuple(k for k in range(a.ndim) if k != axis))
-    return np.broadcast_to(reduced, (channels,))
-
-
-def _accumulator(value: Value, shape: Shape, axis: int, ranges: Int, product: Product) -> Scaled:
-    """Annotation of a product: one scale, offset and range per output channel along *axis*."""
-    view = [1] * len(shape)
-    view[axis] = -1
-    scale, offset = compact(product.scale.reshape(view)), compact(product.offset.reshape(view))
-    steps = dequantizing_steps(scale, offset)
-    return Scaled(value, shape, ranges[0].reshape(view), ranges[1].reshape(view), scale, offset, steps)
+        operands = integer_operands(ctx, x, self.weights, -1, self._product)
+        weights = operands.product.weights
+        ranges = np.stack(accumulator_range(weights, operands.lo, operands.hi))
+        value = ctx.emit(integer.IntMatMul(weights, ranges + zero_sum(operands)), operands.x.value)
+        return (accumulator(ctx, value, (*x.shape[:-1], weights.shape[1]), -1, operands, ranges),)

@@ -12,8 +12,9 @@ from headrace.ir.grid import Grid, compact
 from headrace.ir.op import Array, Op
 from headrace.ir.ops.base import SourceOp
 from headrace.ir.ops.elementwise import Elementwise
+from headrace.ir.ops.joins import moved
 from headrace.ir.real import Real
-from headrace.ir.scaled import Abstract, Lowering, Scaled
+from headrace.ir.scaled import Abstract, Floating, Lowering, Scaled
 from headrace.ir.types import TensorType
 
 
@@ -34,11 +35,7 @@ class Move(SourceOp):
 
     def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
         (x,) = inputs
-        if not isinstance(x, Scaled):
-            return ctx.host(self, inputs)
-        value = ctx.emit(self.by, x.value)
-        shape = self.by.infer(TensorType(x.shape))[0].shape
-        return (x.map(self._move, value, shape),)
+        return ctx.host(self, inputs) if isinstance(x, Floating) else (moved(ctx, x, self.by),)
 
     def __str__(self) -> str:
         return str(self.by)
@@ -55,7 +52,7 @@ class Concat(SourceOp):
 
     def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
         value = np.concatenate([x.value for x in inputs], axis=1 + self.axis)
-        grids = [x.grid for x in inputs]
+        grids = [x.tight_grid for x in inputs]
         if any(g is None for g in grids):
             return (Real(value),)
         known = [g for g in grids if g is not None]
@@ -68,11 +65,12 @@ class Concat(SourceOp):
         return (Real(value, Grid(q, join([g.scale for g in known]), join([g.bias for g in known]))),)
 
     def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
-        parts = [x for x in inputs if isinstance(x, Scaled)]
-        if len(parts) != len(inputs):
+        known = [x for x in inputs if not isinstance(x, Floating)]
+        if len(known) != len(inputs):
             return ctx.host(self, inputs)
+        parts = [ctx.tensor(x) for x in known]
         if not all(step.neutral() is not None for p in parts for step in p.steps):
-            parts = [ctx.on_grid(p) for p in parts]
+            parts = [replace(ctx.fixed(p), scale=None, bias=None) if p.scale is None else ctx.on_grid(p) for p in parts]
         joined = integer.Concat(self.axis)
         value = ctx.emit(joined, *(p.value for p in parts))
         shape = joined.infer(*(TensorType(p.shape) for p in parts))[0].shape

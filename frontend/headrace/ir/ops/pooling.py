@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.errors import ModelError
 from headrace.ir import integer
-from headrace.ir.grid import Grid
+from headrace.ir.grid import Grid, compact, zero_point
 from headrace.ir.op import Array
 from headrace.ir.ops.base import SourceOp
+from headrace.ir.ops.convolution import conv_float
 from headrace.ir.ops.elementwise import Div
-from headrace.ir.ops.linear import conv_float, dequantizing_steps
+from headrace.ir.ops.linear import DOUBLE, centred, dequantizing_steps
+from headrace.ir.ops.offset import shifted
 from headrace.ir.real import Real, single
-from headrace.ir.scaled import Abstract, Lowering, NotExact, Scaled
+from headrace.ir.scaled import Abstract, Floating, Joined, Lowering, NotExact, Scaled
 from headrace.ir.types import IntRange, Shape, TensorType
 
+Int = NDArray[np.int64]
 Pads = tuple[tuple[int, int], ...]
 
 
@@ -45,21 +50,18 @@ class MaxPool(SourceOp):
         unpadded = tuple((0, 0) for _ in self.pads)
         windows = integer.sliding_windows(padded, self.kernel, self.strides, self.dilations, unpadded, 0)
         value = windows.max(axis=tuple(range(-len(self.kernel), 0)))
-        grid = x.grid
+        grid = x.tight_grid
         if grid is None or np.any(grid.scale < 0) or varies_over_image(grid.scale) or varies_over_image(grid.bias):
             return (Real(value),)
         return (Real(value, Grid(self._pool.execute(grid.q)[0], grid.scale, grid.bias)),)
 
     def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
         (x,) = inputs
-        if not isinstance(x, Scaled):
+        if isinstance(x, Floating):
             return ctx.host(self, inputs)
-        rising = all(d is not None and np.all(d > 0) for d in (s.direction() for s in x.steps))
-        if not rising:
-            raise NotExact("it follows a function that falls; put a quantizer before the pool")
-        shapes = [s.parameter_shape() for s in x.steps]
-        if any(n > 1 for shape in shapes for n in shape[1 - len(x.shape) :]):
-            raise NotExact("it follows parameters that vary over the image; put a quantizer before the pool")
+        x = ctx.tensor(x)
+        if not _rises_alike(x):
+            x = replace(ctx.fixed(x), scale=None, bias=None)
         value = ctx.emit(self._pool, x.value)
         shape = self._pool.infer(TensorType(x.shape))[0].shape
         lo, hi = (_per_channel(a, pick) for a, pick in ((x.lo, np.min), (x.hi, np.max)))
@@ -80,6 +82,17 @@ def refuse_empty_windows(size: Shape, pool: integer.IntMaxPool | integer.IntSumP
             raise ModelError(f"its pads {[begin, end]} leave a window of image axis {axis} without any pixel")
 
 
+def _rises_alike(x: Scaled) -> bool:
+    """Whether real values never fall as the integers rise, by one function per channel."""
+    if any(n > 1 for step in x.steps for n in step.parameter_shape()[1 - len(x.shape) :]):
+        return False
+    if x.scale is not None:
+        return not np.any(x.scale < 0)
+    directions = [step.direction() for step in x.steps]
+    signs = [np.asarray(d) for d in directions if d is not None]
+    return len(signs) == len(directions) and bool(np.all(reduce(np.multiply, signs, np.ones((), np.int64)) > 0))
+
+
 def varies_over_image(a: Array) -> bool:
     """Whether a parameter of channels-first frames has more than one value per channel."""
     return any(n > 1 for n in a.shape[1:])
@@ -93,13 +106,21 @@ def _per_channel(a: Array, pick: Callable[..., Array]) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class AveragePool(SourceOp):
-    """Mean of each window: the sum on integers, one scale multiplication, then one division by the tap count."""
+    """Mean of each window: the sum on integers, one scale multiplication, then one division by the tap count.
+
+    Args:
+        count_include_pad: whether padding counts as taps.
+        uncounted: part of *pads* that never does (what ceil_mode adds), per axis and end.
+        average: False for the sum alone.
+    """
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     pads: Pads
     count_include_pad: bool = False
+    uncounted: Pads = ()
+    average: bool = True
 
     @property
     def _pool(self) -> integer.IntSumPool:
@@ -107,48 +128,77 @@ class AveragePool(SourceOp):
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         shape = self._pool.infer(TensorType(inputs[0].shape, _BIT))[0].shape
-        if not self.count_include_pad:
+        if self.average and not self.count_include_pad:
             refuse_empty_windows(inputs[0].shape[1:], self._pool)
         return (TensorType(shape),)
 
-    def _counts(self, shape: tuple[int, ...]) -> Array:
-        """Taps that count in each window, ``(1, *out)`` or ``(1, 1, ...)`` when all windows agree."""
-        taps = int(np.prod(self.kernel))
-        padded = any(p for pair in self.pads for p in pair)
-        if self.count_include_pad or not padded:
-            return np.full((1,) * len(shape), taps, np.float32)
-        ones = np.ones((1, 1, *shape[1:]), np.int64)
-        return single(self._pool.execute(ones)[0][0])
+    def _taps(self, shape: Shape, padding: bool) -> Int:
+        """Taps of each window that see a pixel of frames of *shape* (or padding that counts), ``(1, *out)``."""
+        counted = np.ones((1, 1, *shape[1:]), np.int64)
+        if padding:
+            beyond = self.uncounted or ((0, 0),) * len(self.pads)
+            own = [(b - x, e - y) for (b, e), (x, y) in zip(self.pads, beyond, strict=True)]
+            counted = np.pad(np.pad(counted, ((0, 0), (0, 0), *own), constant_values=1), ((0, 0), (0, 0), *beyond))
+            pool = replace(self._pool, pads=((0, 0),) * len(self.pads))
+            taps: Int = pool.execute(counted)[0][0]
+            return compact(taps)
+        return compact(self._pool.execute(counted)[0][0])
+
+    def _finish(self, shape: Shape) -> Div | None:
+        return Div(single(self._taps(shape, self.count_include_pad))) if self.average else None
 
     def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
-        (x,) = inputs
-        divide = Div(self._counts(x.value.shape[1:]))
+        x = centred(inputs[0])
         if x.grid is not None and not varies_over_image(x.grid.scale) and not np.any(x.grid.bias):
             total = self._pool.execute(x.grid.q)[0]
             value = single(total)
-            if np.any(single(x.grid.scale) != 1):
-                value = value * single(x.grid.scale)
-            return divide.evaluate(Real(value, Grid(total, x.grid.scale, x.grid.bias)))
-        ones = np.ones((x.value.shape[1], 1, *self.kernel))
-        summed = conv_float(x.value, ones, self.strides, self.dilations, self.pads, x.value.shape[1])
-        return divide.evaluate(Real(single(summed)))
+            for step in dequantizing_steps(x.grid.scale, x.grid.bias):
+                value = step.apply(value)
+            summed = Real(value, Grid(total, x.grid.scale, x.grid.bias))
+        else:
+            ones = np.ones((x.value.shape[1], 1, *self.kernel))
+            double = conv_float(x.value, ones, self.strides, self.dilations, self.pads, x.value.shape[1])
+            summed = Real(single(double))
+        finish = self._finish(x.value.shape[1:])
+        return (summed,) if finish is None else finish.evaluate(summed)
 
     def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
         (x,) = inputs
-        if not isinstance(x, Scaled):
+        if isinstance(x, Floating):
             return ctx.host(self, inputs)
-        x = ctx.integers(x)
-        scale, bias = x.affine
-        if np.any(bias) or varies_over_image(scale):
-            raise NotExact("its input carries an offset or a scale that varies over the image; quantize it first")
-        value = ctx.emit(self._pool, x.value)
-        shape = self._pool.infer(TensorType(x.shape, _BIT))[0].shape
-        taps = int(np.prod(self.kernel))
-        lo, hi = taps * _per_channel(x.lo, np.min), taps * _per_channel(x.hi, np.max)
-        if any(p for pair in self.pads for p in pair):
-            lo, hi = np.minimum(lo, 0), np.maximum(hi, 0)
-        total = Scaled(value, shape, lo, hi, scale, bias, dequantizing_steps(scale, bias))
-        return (ctx.step(total, Div(self._counts(x.shape))),)
+        integers, zero = self._integers(ctx, x)
+        before = varies_over_image(zero) or any(p for pair in self.pads for p in pair)
+        if before:
+            integers = shifted(ctx, integers, -zero)
+        value = ctx.emit(self._pool, integers.value)
+        taps = self._taps(x.shape, False)
+        lo, hi = (_per_channel(a, pick) for a, pick in ((integers.lo, np.min), (integers.hi, np.max)))
+        few, many = int(taps.min()), int(taps.max())
+        low, high = np.minimum(few * lo, many * lo), np.maximum(few * hi, many * hi)
+        scale, bias = integers.scale, integers.bias
+        if bias is None and max(-int(low.min()), int(high.max())) >= DOUBLE:
+            raise NotExact("the sums of its float32 input pass 2^53; put a quantizer before it")
+        assert scale is not None
+        total = Scaled(value, ctx.shape(value), low, high, scale, bias, dequantizing_steps(scale, np.zeros(())))
+        if not before:
+            total = shifted(ctx, total, -many * zero)
+        if bias is None:
+            total = replace(total, scale=None)
+        finish = self._finish(x.shape)
+        return (total if finish is None else ctx.step(total, finish),)
+
+    def _integers(self, ctx: Lowering, x: Scaled | Joined) -> tuple[Scaled, Int]:
+        """Integers to sum, and those that stand for real 0; without a bias when they are none of the model's grid."""
+        zero: Int | None
+        try:
+            integers = ctx.integers(x)
+            scale, bias = integers.affine
+            zero = None if varies_over_image(scale) else zero_point(scale, bias)
+        except NotExact:
+            zero = None
+        if zero is not None:
+            return replace(integers, bias=np.zeros((1,) * len(x.shape))), compact(zero)
+        return replace(ctx.fixed(x), bias=None), np.zeros((1,) * len(x.shape), np.int64)
 
 
 _BIT = IntRange(0, 1)

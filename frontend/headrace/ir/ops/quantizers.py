@@ -13,7 +13,7 @@ from headrace.ir.grid import Grid
 from headrace.ir.op import Array, Op
 from headrace.ir.ops.base import SourceOp
 from headrace.ir.real import Real, Single, as_real, single
-from headrace.ir.scaled import Abstract, Lowering, Scaled
+from headrace.ir.scaled import Abstract, Floating, Lowering
 from headrace.ir.types import IntRange, TensorType
 from headrace.numerics.rounding import rounding_function
 
@@ -78,9 +78,9 @@ class Quantizer(SourceOp):
     def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
         """A function of integers becomes an exact table or threshold set; on real data the host quantizes."""
         (x,) = inputs
-        if isinstance(x, Scaled):
-            return (ctx.quantize(x, self),)
-        return (ctx.enter(x, self),)
+        if isinstance(x, Floating):
+            return (ctx.enter(x, self),)
+        return (ctx.quantize(x, self),)
 
 
 @dataclass(frozen=True, eq=False)

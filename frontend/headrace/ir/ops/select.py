@@ -10,8 +10,11 @@ from headrace.ir import integer
 from headrace.ir.op import Array
 from headrace.ir.ops.base import SourceOp
 from headrace.ir.real import Real, as_real
-from headrace.ir.scaled import Abstract, Lowering, NotExact, Scaled
+from headrace.ir.scaled import Abstract, Floating, Lowering, NotExact, Scaled
 from headrace.ir.types import TensorType
+
+ENUMERATED = 2**22
+"""Largest range whose order is proven by running it through the recorded steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,31 +33,48 @@ class TopK(SourceOp):
     def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
         """Hardware compares integers, so the real value must be one strictly monotone function of them for all."""
         (x,) = inputs
-        if not isinstance(x, Scaled):
+        if isinstance(x, Floating):
             return ctx.host(self, inputs)
-        if any(n > 1 for s in x.steps for n in s.parameter_shape()):
-            raise NotExact("it compares channels of different scale or offset")
-        falls = False
-        for step in x.steps:
-            direction = step.direction()
-            if direction is None:
-                raise NotExact("it compares values of a function that is not monotone")
-            falls ^= bool(np.all(direction < 0))
-        low, high = int(x.lo.min()), int(x.hi.max())
-        if high - low >= 2**22:
-            raise NotExact("the range of the values it compares is too large to prove that float32 keeps their order")
-        real = np.arange(low, high + 1).astype(np.float32)
-        for step in x.steps:
-            real = step.apply(real)
-        jumps = np.diff(real.ravel())
-        if not (np.all(jumps < 0) if falls else np.all(jumps > 0)):
-            raise NotExact("float32 makes some of the values it compares equal; it cannot be decided on the integers")
+        integers = ctx.tensor(x)
+        try:
+            falls = _order(integers)
+        except NotExact as reason:
+            try:
+                integers, falls = ctx.fixed(x), False
+            except NotExact:
+                raise reason from None
         op = integer.IntTopK(self.k, self.largest ^ falls)
-        value = ctx.emit(op, x.value)
+        value = ctx.emit(op, integers.value)
         shape = op.infer(TensorType(x.shape))[0].shape
         bound = np.zeros((1,) * len(shape), np.int64)
         one = np.ones((1,) * len(shape))
         return (Scaled(value, shape, bound, bound + x.shape[-1] - 1, one, np.zeros_like(one)),)
+
+
+def _order(x: Scaled) -> bool:
+    """Whether real values fall as the integers rise; they do one or the other, strictly and alike in all channels.
+
+    Raises:
+        NotExact: when they do not.
+    """
+    if any(n > 1 for s in x.steps for n in s.parameter_shape()):
+        raise NotExact("it compares channels of different scale or offset")
+    falls = False
+    for step in x.steps:
+        direction = step.direction()
+        if direction is None:
+            raise NotExact("it compares values of a function that is not monotone")
+        falls ^= bool(np.all(direction < 0))
+    low, high = int(x.lo.min()), int(x.hi.max())
+    if high - low >= ENUMERATED:
+        raise NotExact("the range of the values it compares is too large to prove that float32 keeps their order")
+    real = np.arange(low, high + 1).astype(np.float32)
+    for step in x.steps:
+        real = step.apply(real)
+    jumps = np.diff(real.ravel())
+    if not (np.all(jumps < 0) if falls else np.all(jumps > 0)):
+        raise NotExact("float32 makes some of the values it compares equal; it cannot be decided on the integers")
+    return falls
 
 
 @dataclass(frozen=True, eq=False)
