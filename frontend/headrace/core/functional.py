@@ -11,6 +11,7 @@ Division, never multiplication by a reciprocal. Gradients are straight through t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -217,6 +218,54 @@ class _FakeQuantize(torch.autograd.Function):
         return grad_x, grad_scale, grad_zero, None, None, None, None
 
 
+class _FakeQuantizeNearest(torch.autograd.Function):
+    """:class:`_FakeQuantize` for float32, rounding to nearest and no zero point, with an optional ReLU before it.
+
+    What was clamped follows from ``x / scale`` and two numbers, so no mask is stored: fewer temporaries, and the
+    backward pass is the kernel of a hard tanh.
+    """
+
+    @staticmethod
+    def forward(ctx: Context, x: Tensor, scale: Tensor, low: float, high: float, rectify: bool) -> Tensor:
+        ratio = x / scale
+        q = torch.round(ratio).clamp_(low, high)
+        ctx.save_for_backward(ratio)
+        ctx.scale_shape = scale.shape
+        ctx.range = low, high
+        ctx.inside = _open_interval(low, high, rectify)
+        return q.mul_(scale)
+
+    @staticmethod
+    def backward(ctx: Context, *grads: Any) -> Any:
+        (ratio,) = ctx.saved_tensors
+        g = grads[0]
+        grad_x = grad_scale = None
+        if ctx.needs_input_grad[0]:
+            grad_x = torch.ops.aten.hardtanh_backward(g, ratio, *ctx.inside)
+        if ctx.needs_input_grad[1]:
+            passed = torch.ops.aten.hardtanh_backward(ratio, ratio, *ctx.inside)
+            dscale = torch.round(ratio).clamp_(*ctx.range).sub_(passed)
+            grad_scale = sum_of_products(g, dscale, ctx.scale_shape)
+        return grad_x, grad_scale, None, None, None
+
+
+def _open_interval(low: float, high: float, rectify: bool) -> tuple[float, float]:
+    """The float32 numbers strictly between which rounding to nearest even gives an integer in ``[low, high]``.
+
+    With *rectify*, numbers up to 0 count as outside. ``low <= 0 <= high``.
+    """
+    first, last = low - 0.5, high + 0.5  # a tie that rounds to an odd bound rounds away from it
+    if low % 2 == 0:
+        first -= math.ldexp(1.0, math.frexp(first)[1] - 24)
+    if high % 2 == 0:
+        last += math.ldexp(1.0, math.frexp(last)[1] - 24)
+    return (max(first, 0.0) if rectify else first), last
+
+
+def _all_float32(*tensors: Tensor) -> bool:
+    return all(t.dtype == torch.float32 for t in tensors)
+
+
 def sum_of_products(a: Tensor, b: Tensor, shape: torch.Size) -> Tensor:
     """``(a * b).sum_to_size(shape)``."""
     if shape.numel() == 1 and a.dtype == b.dtype and a.is_contiguous() and b.is_contiguous():
@@ -267,6 +316,7 @@ def fake_quantize(
     high: float,
     rounding: Rounding = torch.round,
     clamp_ste: bool = False,
+    rectify: bool = False,
 ) -> Tensor:
     """Quantize and dequantize in one pass, with straight-through gradients to *x*, *scale* and *zero_point*.
 
@@ -277,7 +327,15 @@ def fake_quantize(
         low, high: integer range.
         rounding: elementwise function to integers.
         clamp_ste: pass the gradient of clamped elements too (weights).
+        rectify: take ``relu(x)`` instead of *x*.
     """
+    if zero_point is None and rounding is torch.round and not clamp_ste and _all_float32(x, scale):
+        nearest: Tensor = _FakeQuantizeNearest.apply(  # type: ignore[no-untyped-call]
+            x, scale, low if not rectify else max(low, 0), high, rectify
+        )
+        return nearest
+    if rectify:
+        x = torch.relu(x)
     out: Tensor = _FakeQuantize.apply(  # type: ignore[no-untyped-call]
         x, scale, zero_point, low, high, rounding, clamp_ste
     )

@@ -5,6 +5,8 @@ A *tensor quantizer* returns ``(value, scale, zero_point, bit_width)``, the valu
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
@@ -23,6 +25,7 @@ __all__ = [
     "ClampedBinaryQuant",
     "DelayWrapper",
     "IntQuant",
+    "IntegerGrid",
     "PrescaledRestrictIntQuant",
     "QuantType",
     "RescalingIntQuant",
@@ -32,6 +35,35 @@ __all__ = [
 ]
 
 TensorQuantOutput = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerGrid:
+    """The constants of a quantizer whose scale and zero point do not depend on its input.
+
+    Args:
+        scale, zero_point, bit_width: as the quantizer returns them.
+        shift: the zero point, or ``None`` for 0.
+        low, high: integer range.
+        rounding: elementwise function to integers.
+    """
+
+    scale: Tensor
+    zero_point: Tensor
+    bit_width: Tensor
+    shift: Tensor | None
+    low: int
+    high: int
+    rounding: Rounding
+
+    def integers(self, x: Tensor) -> Tensor:
+        """``integer - zero_point`` of every element of *x*, in one new tensor."""
+        q = x / self.scale
+        if self.shift is not None:
+            q.add_(self.shift)
+        q = q.round_() if self.rounding is torch.round else self.rounding(q)
+        q.clamp_(self.low, self.high)
+        return q if self.shift is None else q.sub_(self.shift)
 
 
 class _NoDelay(nn.Module):
@@ -122,11 +154,19 @@ class IntQuant(nn.Module):
             return rounding
         return None
 
-    def fused(self, scale: Tensor, zero_point: Tensor | None, bit_width: int, x: Tensor, rounding: Rounding) -> Tensor:
-        """The same as :meth:`forward` in one pass, for a constant integer bit width."""
+    def fused(
+        self,
+        scale: Tensor,
+        zero_point: Tensor | None,
+        bit_width: int,
+        x: Tensor,
+        rounding: Rounding,
+        rectify: bool = False,
+    ) -> Tensor:
+        """The same as :meth:`forward` in one pass, for a constant integer bit width; of ``relu(x)`` with *rectify*."""
         low, high = functional.integer_range(bit_width, self.signed, self.narrow_range)
         return functional.fake_quantize(
-            self.input_view_impl(x), scale, zero_point, low, high, rounding, self.clamps_straight_through
+            self.input_view_impl(x), scale, zero_point, low, high, rounding, self.clamps_straight_through, rectify
         )
 
     @property
@@ -167,7 +207,10 @@ class RescalingIntQuant(nn.Module):
         self.msb_clamp_bit_width_impl = bit_width_impl
         self.observer_only = False
 
-    def forward(self, x: Tensor) -> TensorQuantOutput:
+    def forward(self, x: Tensor, rectify: bool = False) -> TensorQuantOutput:
+        """Quantize *x*, or ``relu(x)`` with *rectify*; the latter in one pass where that is possible."""
+        if rectify and self._needs_whole_input():
+            x, rectify = torch.relu(x), False
         fused = self._fused_with_abs_max(x)
         if fused is not None:
             return fused
@@ -176,7 +219,32 @@ class RescalingIntQuant(nn.Module):
         zero_point: Tensor = self.zero_point_impl(x, scale, bit_width)
         if self.observer_only:
             return x, scale, zero_point, bit_width
-        return self._quantize(x, scale, zero_point, bit_width), scale, zero_point, bit_width
+        return self._quantize(x, scale, zero_point, bit_width, rectify), scale, zero_point, bit_width
+
+    def _needs_whole_input(self) -> bool:
+        """Whether a ReLU before this quantizer cannot be left to its kernel."""
+        parts = (self.scaling_impl, self.zero_point_impl)
+        return (
+            self.observer_only
+            or any(getattr(part, "follows_input", True) for part in parts)
+            or self.int_quant.fused_rounding() is None
+            or getattr(self.msb_clamp_bit_width_impl, "static_bit_width", None) is None
+        )
+
+    def constants(self, x: Tensor) -> IntegerGrid | None:
+        """What quantizes any input like *x*, if that does not depend on the input and the parts are built in."""
+        static: int | None = getattr(self.msb_clamp_bit_width_impl, "static_bit_width", None)
+        if static is None or self._needs_whole_input() or type(self.int_quant.input_view_impl) is not Identity:
+            return None
+        rounding = self.int_quant.fused_rounding()
+        bit_width: Tensor = self.msb_clamp_bit_width_impl()
+        scale: Tensor = self.scaling_impl(x, self.int_scaling_impl(bit_width))
+        zero_point: Tensor = self.zero_point_impl(x, scale, bit_width)
+        low, high = functional.integer_range(static, self.int_quant.signed, self.int_quant.narrow_range)
+        if rounding is None or scale.dtype != torch.float32 or not bool((scale > 0).all()):
+            return None
+        shift = None if type(self.zero_point_impl) is ZeroZeroPoint else zero_point
+        return IntegerGrid(scale, zero_point, bit_width, shift, low, high, rounding)
 
     def _fused_with_abs_max(self, x: Tensor) -> TensorQuantOutput | None:
         """Everything in one pass, for integers without zero point at the scale of the largest magnitude."""
@@ -203,12 +271,14 @@ class RescalingIntQuant(nn.Module):
         )
         return value, scale, self.zero_point_impl(x, scale, bit_width), bit_width
 
-    def _quantize(self, x: Tensor, scale: Tensor, zero_point: Tensor, bit_width: Tensor) -> Tensor:
+    def _quantize(
+        self, x: Tensor, scale: Tensor, zero_point: Tensor, bit_width: Tensor, rectify: bool = False
+    ) -> Tensor:
         static: int | None = getattr(self.msb_clamp_bit_width_impl, "static_bit_width", None)
         rounding = self.int_quant.fused_rounding()
         if static is not None and rounding is not None:
             shift = None if type(self.zero_point_impl) is ZeroZeroPoint else zero_point
-            return self.int_quant.fused(scale, shift, static, x, rounding)
+            return self.int_quant.fused(scale, shift, static, x, rounding, rectify)
         out: Tensor = self.int_quant(scale, zero_point, bit_width, x)
         return out
 

@@ -24,6 +24,9 @@ __all__ = [
 class ZeroZeroPoint(nn.Module):
     """Always 0."""
 
+    follows_input = False
+    """Whether the zero point depends on the tensor to quantize."""
+
     def __init__(self, dtype: torch.dtype | None = None, device: torch.device | None = None) -> None:
         super().__init__()
         self.zero_point = StatelessBuffer(optional_dtype(0.0, dtype, device))
@@ -78,6 +81,9 @@ class StatsFromParameterZeroPoint(nn.Module):
 
 class ParameterZeroPoint(nn.Module):
     """A learned zero point with a given start (as a real offset)."""
+
+    follows_input = False
+    """Whether the zero point depends on the tensor to quantize."""
 
     def __init__(
         self,
@@ -138,6 +144,11 @@ class ParameterFromRuntimeZeroPoint(nn.Module):
     def is_collecting(self) -> bool:
         """Whether the zero point still follows statistics."""
         return self.counter <= self.collect_stats_steps
+
+    @property
+    def follows_input(self) -> bool:
+        """Whether the next zero point depends on the tensor to quantize."""
+        return self.training and self.counter < self.collect_stats_steps
 
     def init_zp(self) -> None:
         """End the collection: the average becomes the learned parameter."""

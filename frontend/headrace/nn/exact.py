@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from headrace.core import functional
+from headrace.core.tracked_state import TrackedState
 from headrace.nn.geometry import Geometry
 from headrace.quant_tensor import IntQuantTensor
 
@@ -39,7 +40,7 @@ def plain(out: Any) -> Any:
         return out
     value = out.value
     if not out.training and not value.is_inference():
-        grid = (value._version, out.scale, out.zero_point, out.bit_width, out.signed)
+        grid = (value._version, out.scale, out.zero_point, out.bit_width, out.signed, out.integers_if_known)
         setattr(value, _GRID, grid)
     return value
 
@@ -51,7 +52,9 @@ def quantized(x: Any) -> IntQuantTensor | None:
     grid = getattr(x, _GRID, None)
     if grid is None or x.is_inference() or x._version != grid[0]:
         return None
-    _, scale, zero_point, bit_width, signed = grid
+    _, scale, zero_point, bit_width, signed, known = grid
+    if known is not None:
+        return IntQuantTensor.of_integers(known, scale, zero_point, bit_width, signed, x)
     return IntQuantTensor(x, scale, zero_point, bit_width, signed, False)
 
 
@@ -126,23 +129,17 @@ def apply(layer: Any, input: Any, weight: Any, bias: Tensor | None, geometry: Ge
     is the sum of a layer with a bias off the grid, or of more than 22 bits.
     """
     x = quantized(input)
-    if x is None or not isinstance(weight, IntQuantTensor) or x.value.dtype != torch.float32:
+    if x is None or not isinstance(weight, IntQuantTensor) or x.content.dtype != torch.float32:
         return None
-    if float(x.bit_width) > MAX_INPUT_BITS or not bool((x.zero_point == torch.round(x.zero_point)).all()):
-        return None  # a sum that was never quantized: its float32 values do not tell the integers
-    cached = layer._weight_cache.integers(layer, weight)
-    input_scale = geometry.input_scale_per_output(x.scale.detach(), x.value)
-    if cached is None or input_scale is None:
+    plan = layer._weight_cache.plan(layer, x, weight, geometry)
+    if plan is None:
         return None
-    wide = float(x.bit_width) > 20
-    n = (
-        integers(x.value.detach().double(), x.scale.detach().double())
-        if wide
-        else integers(x.value.detach(), x.scale.detach())
-    )
-    acc = accumulate(n, cached, cached.largest_sum * _largest_magnitude(x), geometry)
-    scale = (input_scale.double() * cached.scale.double()).float()
-    out = acc.to(torch.float32).mul_(scale.view(geometry.channel_shape(acc)))
+    n = x.integers_if_known
+    if n is None:
+        value, scale = x.value.detach(), x.scale.detach()
+        n = integers(value.double(), scale.double()) if plan.wide_input else integers(value, scale)
+    acc = accumulate(n, plan.weight, plan.bound, geometry)
+    out = acc.to(torch.float32).mul_(plan.scale.view(geometry.channel_shape(acc)))
     if bias is not None:
         out.add_(bias.detach().view(geometry.channel_shape(acc)))
     if torch.is_grad_enabled() and (x.value.requires_grad or weight.value.requires_grad):
@@ -151,13 +148,68 @@ def apply(layer: Any, input: Any, weight: Any, bias: Tensor | None, geometry: Ge
     return out
 
 
+def product(a: Any, b: Any) -> Tensor | None:
+    """The exact matrix product of two quantized activations, ``fl32(fl32(acc) * fl32(s_a * s_b))``.
+
+    ``None`` where it is not integer arithmetic: training, an operand that is not quantized, or more than one scale.
+    """
+    x, y = quantized(a), quantized(b)
+    if x is None or y is None or x.training or y.training:
+        return None
+    fits = all(
+        q.value.dtype == torch.float32 and q.scale.numel() == 1 and float(q.bit_width) <= MAX_INPUT_BITS for q in (x, y)
+    )
+    if not fits or not all(bool((q.zero_point == torch.round(q.zero_point)).all()) for q in (x, y)):
+        return None
+    bound = _largest_magnitude(x) * _largest_magnitude(y) * x.value.shape[-1]
+    if bound >= FLOAT64_EXACT:
+        return None
+    n_x, n_y = (torch.round(q.value.detach().double() / q.scale.detach().double()) for q in (x, y))
+    if bound < FLOAT32_EXACT and _float32_is_exact(x.value.device):
+        n_x, n_y = n_x.float(), n_y.float()
+    scale = (x.scale.detach().double() * y.scale.detach().double()).float().reshape(())
+    out = torch.matmul(n_x, n_y).float() * scale
+    if torch.is_grad_enabled() and (x.value.requires_grad or y.value.requires_grad):
+        return functional.substitute(torch.matmul(x.value, y.value), out)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How a layer accumulates inputs of one format.
+
+    Args:
+        weight: its integers.
+        bound: no partial sum is larger in magnitude.
+        scale: of the accumulator, a scalar or one an output channel, flat.
+        wide_input: whether integers must be recovered from values in float64.
+    """
+
+    weight: WeightIntegers
+    bound: float
+    scale: Tensor
+    wide_input: bool
+
+
+def _plan(layer: Any, x: IntQuantTensor, weight: IntQuantTensor, geometry: Geometry) -> Plan | None:
+    bits = float(x.bit_width)
+    if bits > MAX_INPUT_BITS or not bool((x.zero_point == torch.round(x.zero_point)).all()):
+        return None  # a sum that was never quantized: its float32 values do not tell the integers
+    cached = layer._weight_cache.integers(layer, weight)
+    input_scale = geometry.input_scale_per_output(x.scale.detach(), x.content)
+    if cached is None or input_scale is None:
+        return None
+    scale = (input_scale.double() * cached.scale.double()).float()
+    return Plan(cached, cached.largest_sum * _largest_magnitude(x), scale, bits > 20)
+
+
 class WeightCache:
     """The quantized weight of a layer in evaluation, computed once while its parameters stay the same."""
 
     def __init__(self) -> None:
-        self._key: tuple[object, ...] | None = None
-        self._checksums: list[object] = []
+        self._state: TrackedState | None = None
         self._weight: Any = None
+        self._planned: tuple[Plan | None, tuple[Tensor, ...], tuple[object, ...]] | None = None
         self._integers: WeightIntegers | None = None
         self._has_integers = False
 
@@ -170,14 +222,30 @@ class WeightCache:
 
     def weight(self, layer: Any) -> Any:
         """The quantized weight of *layer*, from the cache in evaluation without gradients."""
-        if layer.training or torch.is_grad_enabled() or not layer.weight_quant.is_quant_enabled:
-            self.clear()
+        idle = layer.training or torch.is_grad_enabled() or not layer.weight_quant.is_quant_enabled
+        if idle or "weight" not in layer._parameters or torch.compiler.is_compiling():
+            if self._state is not None:
+                self.clear()
             return layer.weight_quant(layer.weight)
-        if not self._is_current(layer):
+        if self._state is None or not self._state.is_current():
             self.clear()
             self._weight = layer.weight_quant(layer.weight)
-            self._remember(layer)
+            self._state = TrackedState(layer.weight_quant, (layer, "weight"))
         return self._weight
+
+    def plan(self, layer: Any, x: IntQuantTensor, weight: IntQuantTensor, geometry: Geometry) -> Plan | None:
+        """How *layer* accumulates *x*, remembered for a format that comes from a quantizer's constants."""
+        if weight is not self._weight or x.integers_if_known is None:
+            return _plan(layer, x, weight, geometry)
+        tensors = (x.scale, x.zero_point, x.bit_width)
+        key = (x.signed, geometry, x.content.dim(), *(None if t.is_inference() else t._version for t in tensors))
+        if self._planned is not None:
+            plan, known, known_key = self._planned
+            if known_key == key and all(a is b for a, b in zip(known, tensors, strict=True)):
+                return plan
+        plan = _plan(layer, x, weight, geometry)
+        self._planned = plan, tensors, key
+        return plan
 
     def integers(self, layer: Any, weight: IntQuantTensor) -> WeightIntegers | None:
         """The integers of *weight*, which :meth:`weight` has returned."""
@@ -187,43 +255,6 @@ class WeightCache:
             self._integers = weight_integers(weight, layer.geometry)
             self._has_integers = True
         return self._integers
-
-    @staticmethod
-    def _sources(layer: Any) -> list[Tensor]:
-        return [layer.weight, *layer.weight_quant.parameters(), *layer.weight_quant.buffers()]
-
-    def _remember(self, layer: Any) -> None:
-        sources = self._sources(layer)
-        self._key = _versions(layer, sources)
-        # Changes through ``weight.data`` have no version; on the CPU samples find changes of the whole tensor. After
-        # changing single elements that way, call ``train()`` or ``eval()``, which empties the cache.
-        self._checksums = [_checksum(t) for t in sources] if layer.weight.device.type == "cpu" else []
-
-    def _is_current(self, layer: Any) -> bool:
-        if self._key is None:
-            return False
-        sources = self._sources(layer)
-        if self._key != _versions(layer, sources):
-            return False
-        return all(_checksum(t) == c for t, c in zip(sources, self._checksums, strict=False))
-
-
-_SAMPLES = 1024
-
-
-def _checksum(t: Tensor) -> object:
-    """A few of the bits of *t*, spread over all of it."""
-    flat = t.detach().reshape(-1)
-    if flat.numel() > _SAMPLES:
-        flat = flat[:: flat.numel() // _SAMPLES | 1]  # odd: no column of a matrix is left out
-    if flat.dtype != torch.float32:
-        return flat.tolist()
-    return int(flat.contiguous().view(torch.int32).sum(dtype=torch.int32))
-
-
-def _versions(layer: Any, sources: list[Tensor]) -> tuple[object, ...]:
-    versions = tuple((id(t), t.data_ptr(), None if t.is_inference() else t._version) for t in sources)
-    return (id(layer.weight_quant.tensor_quant), *versions)
 
 
 def output_quant_tensor(
@@ -235,7 +266,7 @@ def output_quant_tensor(
     """
     if bool((input.zero_point != 0).any()) or bool((weight.zero_point != 0).any()):
         return value
-    input_scale = geometry.input_scale_per_output(input.scale, input.value)
+    input_scale = geometry.input_scale_per_output(input.scale, input.content)
     if input_scale is None or weight.scale.numel() not in (1, geometry.output_channels(weight.value)):
         return value
     shape = geometry.channel_shape(value)
@@ -262,4 +293,4 @@ def _accumulator_bits(geometry: Geometry, input: IntQuantTensor, weight: IntQuan
     return functional.ceil_ste(torch.log2(largest_input * largest_weight * terms))
 
 
-__all__ = ["WeightCache", "accumulate", "apply", "output_quant_tensor", "plain", "quantized"]
+__all__ = ["WeightCache", "accumulate", "apply", "output_quant_tensor", "plain", "product", "quantized"]

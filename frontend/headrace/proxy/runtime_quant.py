@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from headrace.core.function_wrapper import Identity
-from headrace.core.quant import TensorQuantOutput
+from headrace.core.quant import IntegerGrid, RescalingIntQuant, TensorQuantOutput
+from headrace.core.tracked_state import TrackedState
 from headrace.inject.errors import QuantLayerError
 from headrace.inject.resolver import Resolver
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
@@ -24,8 +26,22 @@ class FusedActivationQuantProxy(nn.Module):
         self.tensor_quant = tensor_quant
 
     def forward(self, x: Tensor) -> TensorQuantOutput:
-        out: TensorQuantOutput = self.tensor_quant(self.activation_impl(x))
+        out: TensorQuantOutput
+        if type(self.activation_impl) is nn.ReLU and type(self.tensor_quant) is RescalingIntQuant:
+            out = self.tensor_quant(x, rectify=True)
+        else:
+            out = self.tensor_quant(self.activation_impl(x))
         return out
+
+    def constants(self, x: Tensor) -> IntegerGrid | None:
+        """What quantizes any input like *x*; ``None`` if there is more to do than that."""
+        kind = type(self.activation_impl)
+        if type(self.tensor_quant) is not RescalingIntQuant or kind not in (Identity, nn.ReLU):
+            return None
+        grid = self.tensor_quant.constants(x)
+        if grid is None or kind is Identity:
+            return grid
+        return replace(grid, low=max(grid.low, 0)) if grid.shift is None else None
 
 
 class ActQuantProxyFromInjector(QuantProxyFromInjector):
@@ -61,6 +77,12 @@ class ActQuantProxyFromInjector(QuantProxyFromInjector):
         if fused is None:
             return x
         value: Tensor = x.value if isinstance(x, IntQuantTensor) else x
+        grid = self._evaluation_grid(fused, value)
+        if grid is not None:
+            out = grid.integers(value)
+            return IntQuantTensor.of_integers(
+                out, grid.scale, grid.zero_point, grid.bit_width, self.is_signed is not False
+            )
         if self.observe_only and self.is_quant_enabled:
             value = fused.activation_impl(value)
             fused.tensor_quant(value)
@@ -72,6 +94,22 @@ class ActQuantProxyFromInjector(QuantProxyFromInjector):
         if self.is_passthrough_act and isinstance(x, IntQuantTensor):
             return x.set(value=value, training=self.training)
         return value
+
+    def _evaluation_grid(self, fused: FusedActivationQuantProxy, x: Tensor) -> IntegerGrid | None:
+        """The constants of the quantizer in evaluation without gradients, computed once while its state stays."""
+        idle = self.training or self.observe_only or self.disable_quant or torch.is_grad_enabled()
+        if idle or type(x) is not Tensor or x.dtype != torch.float32 or torch.compiler.is_compiling():
+            return None
+        if self._grid_state is None or not self._grid_state.is_current():
+            self._grid = fused.constants(x) if fused.tensor_quant is not None else None
+            self._grid_state = TrackedState(self)
+        return self._grid
+
+    _grid: IntegerGrid | None = None
+    _grid_state: TrackedState | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in super().__getstate__().items() if k not in ("_grid", "_grid_state")}
 
     def _evaluated(self) -> IntQuantTensor | None:
         """What the quantizer makes of a zero in evaluation mode; ``None`` if it does not quantize."""

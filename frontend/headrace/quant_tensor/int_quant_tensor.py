@@ -54,6 +54,54 @@ class IntQuantTensor:
                 object.__setattr__(self, name, bool(getattr(self, name)))
 
     @classmethod
+    def of_integers(
+        cls,
+        integers: Tensor,
+        scale: Tensor,
+        zero_point: Tensor,
+        bit_width: Tensor,
+        signed: bool,
+        value: Tensor | None = None,
+    ) -> IntQuantTensor:
+        """A quant tensor of evaluation with known integers; its value is computed when it is asked for.
+
+        Args:
+            integers: ``integer - zero_point``, in the dtype of the value.
+            scale, zero_point, bit_width, signed: see the class.
+            value: ``integers * scale``, if it is there.
+        """
+        made = object.__new__(cls)
+        made.__dict__.update(
+            known_integers=integers,
+            scale=scale,
+            zero_point=zero_point,
+            bit_width=bit_width,
+            signed=signed,
+            training=False,
+        )
+        if value is not None:
+            made.__dict__["value"] = value
+        return made
+
+    @property
+    def integers_if_known(self) -> Tensor | None:
+        """``integer - zero_point`` where a quantizer has left them, in the dtype of the value."""
+        known: Tensor | None = self.__dict__.get("known_integers")
+        return known
+
+    @property
+    def content(self) -> Tensor:
+        """The value, or the integers while nobody has asked for the value: for shape, dtype and device."""
+        content: Tensor = self.__dict__["value"] if "value" in self.__dict__ else self.__dict__["known_integers"]
+        return content
+
+    def with_content(self, content: Tensor) -> IntQuantTensor:
+        """The same grid with other elements: integers if :attr:`content` is integers, else values."""
+        if "value" in self.__dict__ or "known_integers" not in self.__dict__:
+            return self.set(value=content)
+        return IntQuantTensor.of_integers(content, self.scale, self.zero_point, self.bit_width, self.signed)
+
+    @classmethod
     def __torch_function__(
         cls,
         func: Callable[..., Any],
@@ -69,7 +117,11 @@ class IntQuantTensor:
         return func(*unpack_quant_tensor(args), **unpack_quant_tensor(kwargs or {}))
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "value":
+        if name == "value" and "known_integers" in self.__dict__:
+            value = self.__dict__["known_integers"] * self.scale
+            self.__dict__["value"] = value
+            return value
+        if name.startswith("__") or name in ("value", "known_integers"):
             raise AttributeError(name)
         return getattr(self.value, name)
 
@@ -103,15 +155,15 @@ class IntQuantTensor:
     @property
     def shape(self) -> torch.Size:
         """Shape of the value."""
-        return self.value.shape
+        return self.content.shape
 
     def size(self, dim: _Int | None = None) -> Any:
         """Size of the value."""
-        return self.value.size() if dim is None else self.value.size(dim)
+        return self.content.size() if dim is None else self.content.size(dim)
 
     def dim(self) -> _Int:
         """Number of dimensions of the value."""
-        return self.value.dim()
+        return self.content.dim()
 
     def set(self, **changes: Any) -> IntQuantTensor:
         """A copy with fields replaced."""
@@ -187,6 +239,11 @@ class IntQuantTensor:
     def __len__(self) -> _Int:
         return len(self.value)
 
+    def _moved_by(self, function: Callable[[Tensor], Tensor]) -> Any:
+        """:meth:`_moved` of what *function* makes of the value."""
+        scalars = self.scale.dim() == 0 and self.zero_point.dim() == 0
+        return self.with_content(function(self.content)) if scalars else self._moved(function(self.value))
+
     def _moved(self, value: Tensor) -> Any:
         """*value* holds some elements of this tensor in another place: quantized if the scale is the same for all."""
         per_tensor = all(t.numel() == 1 for t in (self.scale, self.zero_point))
@@ -198,23 +255,23 @@ class IntQuantTensor:
 
     def view(self, *shape: Any) -> Any:
         """See :meth:`torch.Tensor.view`."""
-        return self._moved(self.value.view(*shape))
+        return self._moved_by(lambda t: t.view(*shape))
 
     def reshape(self, *shape: Any) -> Any:
         """See :meth:`torch.Tensor.reshape`."""
-        return self._moved(self.value.reshape(*shape))
+        return self._moved_by(lambda t: t.reshape(*shape))
 
     def flatten(self, start_dim: _Int = 0, end_dim: _Int = -1) -> Any:
         """See :meth:`torch.Tensor.flatten`."""
-        return self._moved(self.value.flatten(start_dim, end_dim))
+        return self._moved_by(lambda t: t.flatten(start_dim, end_dim))
 
     def squeeze(self, *dim: Any) -> Any:
         """See :meth:`torch.Tensor.squeeze`."""
-        return self._moved(self.value.squeeze(*dim))
+        return self._moved_by(lambda t: t.squeeze(*dim))
 
     def unsqueeze(self, dim: _Int) -> Any:
         """See :meth:`torch.Tensor.unsqueeze`."""
-        return self._moved(self.value.unsqueeze(dim))
+        return self._moved_by(lambda t: t.unsqueeze(dim))
 
     def expand(self, *shape: Any) -> Any:
         """See :meth:`torch.Tensor.expand`."""

@@ -26,8 +26,12 @@ def _plain(func: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _selects(func: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
     """Elements, or maxima of elements, of each channel: scale and zero point stay."""
-    out = _plain(func, x, *args, **kwargs)
-    return x.set(value=out) if isinstance(x, IntQuantTensor) and isinstance(out, torch.Tensor) else out
+    if not isinstance(x, IntQuantTensor):
+        return _plain(func, x, *args, **kwargs)
+    out = func(x.content, *unpack_quant_tensor(args), **unpack_quant_tensor(kwargs))
+    if isinstance(out, torch.Tensor):
+        return x.with_content(out)
+    return func(x.value, *unpack_quant_tensor(args), **unpack_quant_tensor(kwargs))
 
 
 def _needs_real_zero(func: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:

@@ -114,6 +114,11 @@ class ParameterFromRuntimeStatsScaling(LearnedScale):
         """Whether the scale still follows statistics."""
         return self.counter <= self.collect_stats_steps
 
+    @property
+    def follows_input(self) -> bool:
+        """Whether the next scale depends on the tensor to quantize."""
+        return self.training and self.counter < self.collect_stats_steps
+
     def init_scale(self) -> None:
         """End the collection: the average becomes the learned parameter."""
         if self.is_collecting:

@@ -41,6 +41,9 @@ def _initial(
 class ConstScaling(nn.Module):
     """A constant scale."""
 
+    follows_input = False
+    """Whether the scale depends on the tensor to quantize."""
+
     def __init__(
         self,
         scaling_init: float | Tensor,
@@ -80,6 +83,9 @@ class LearnedScale(nn.Module):
 
 class ParameterScaling(LearnedScale):
     """A learned scale with a given start."""
+
+    follows_input = False
+    """Whether the scale depends on the tensor to quantize."""
 
     def __init__(
         self,

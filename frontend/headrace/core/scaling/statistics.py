@@ -212,6 +212,11 @@ class RuntimeStatsScaling(nn.Module):
             device,
         )
 
+    @property
+    def follows_input(self) -> bool:
+        """Whether the next scale depends on the tensor to quantize."""
+        return self.runtime_stats.training
+
     def forward(self, x: Tensor, threshold: Tensor | None = None) -> Tensor:
         scale: Tensor = self.stats_scaling_impl(self.runtime_stats(x), threshold)
         return scale
