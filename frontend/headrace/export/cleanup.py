@@ -15,6 +15,7 @@ from headrace.export.errors import ExportError
 from headrace.export.opset import at_opset
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
+_INT32, _INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
 _PASSED_THROUGH = ("Identity", "Dropout")
 
 
@@ -30,11 +31,15 @@ def clean(
         ExportError: the operators cannot be expressed at *opset_version*, or the names do not fit.
     """
     _constants_to_initializers(model.graph)
+    _fold_constants(model.graph)
     _fold_shape_arithmetic(model.graph)
     _remove_pass_through(model.graph)
     remove_unused(model.graph)
     _rename(model.graph, input_names, output_names)
     _strip(model)
+    imports = sorted(model.opset_import, key=lambda entry: entry.domain)  # some readers take the first for ONNX's own
+    del model.opset_import[:]
+    model.opset_import.extend(imports)
     model = at_opset(model, opset_version)
     onnx.checker.check_model(model)
     return model
@@ -51,6 +56,24 @@ def _constants_to_initializers(graph: onnx.GraphProto) -> None:
             tensor = numpy_helper.from_array(np.array(helper.get_attribute_value(attribute), dtype))
         tensor.name = node.output[0]
         graph.initializer.append(tensor)
+        graph.node.remove(node)
+
+
+def _fold_constants(graph: onnx.GraphProto) -> None:
+    """Without casts and reshapes of small integer constants (bounds of slices, axes)."""
+    constants = {i.name: i for i in graph.initializer if i.data_type in (_INT64, _INT32) and len(i.dims) < 2}
+    for node in list(graph.node):
+        if node.op_type not in ("Cast", "Reshape") or any(name not in constants for name in node.input):
+            continue
+        value = numpy_helper.to_array(constants[node.input[0]])
+        if node.op_type == "Reshape":
+            value = value.reshape(numpy_helper.to_array(constants[node.input[1]]))
+        elif node.attribute[0].i not in (_INT64, _INT32):
+            continue
+        else:
+            value = value.astype(helper.tensor_dtype_to_np_dtype(node.attribute[0].i))
+        constants[node.output[0]] = numpy_helper.from_array(value, node.output[0])
+        graph.initializer.append(constants[node.output[0]])
         graph.node.remove(node)
 
 

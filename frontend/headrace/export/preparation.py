@@ -21,9 +21,11 @@ from headrace.core.quant import BinaryQuant, RescalingIntQuant, TernaryQuant, Tr
 from headrace.core.scaling import ParameterFromRuntimeStatsScaling
 from headrace.export.errors import ExportError
 from headrace.nn import exact
+from headrace.nn.elementwise import STANDARD
 from headrace.nn.finalize import CanonicalArithmetic, Finalized
 from headrace.nn.quant_embedding import QuantEmbedding
 from headrace.nn.quant_layer import QuantLayer, QuantWeightBiasInputOutputLayer
+from headrace.nn.recurrent_cells import GateParams, GateWeight
 from headrace.proxy import (
     ActQuantProxyFromInjector,
     BiasQuantProxyFromInjector,
@@ -110,11 +112,13 @@ class _Recording:
 
     quantized: dict[nn.Module, IntQuantTensor]
     inputs: dict[nn.Module, IntQuantTensor | None]
+    parameters: dict[int, IntQuantTensor]
+    """By the identity of the parameter, as several may share a quantizer."""
 
 
 def _record(model: nn.Module, args: tuple[Any, ...]) -> _Recording:
     """Run *model* on *args* and note the last quant tensor of each quantizer and the input of each layer."""
-    recording = _Recording({}, {})
+    recording = _Recording({}, {}, {})
     names = {proxy: name for name, proxy in _proxies(model)}
     layers = [m for m in model.modules() if isinstance(m, QuantWeightBiasInputOutputLayer)]
 
@@ -127,6 +131,8 @@ def _record(model: nn.Module, args: tuple[Any, ...]) -> _Recording:
             name = names[proxy]  # type: ignore[index]
             raise ExportError(f"{name}: its scale depends on the input, which this format cannot express")
         recording.quantized[proxy] = out
+        if isinstance(inputs[0], nn.Parameter):
+            recording.parameters[id(inputs[0])] = out
         if isinstance(proxy, TruncQuantProxyFromInjector):
             recording.inputs[proxy] = inputs[0]
 
@@ -205,9 +211,11 @@ def prepare(
     for name, module in prepared.named_modules():
         if isinstance(module, QuantLayer):
             module.return_quant_tensor = False
-        if isinstance(module, QuantWeightBiasInputOutputLayer | QuantEmbedding):
+        if isinstance(module, QuantWeightBiasInputOutputLayer | QuantEmbedding | GateWeight | GateParams):
             _freeze_parameters(module, recording, integer_parameters)
             module._weight_cache = _NoCache()  # type: ignore[assignment]
+        if type(module) in STANDARD:
+            replaced[module] = STANDARD[type(module)](module)
         if isinstance(module, QuantWeightBiasInputOutputLayer):
             plan = _plan(name, module, quantizers, recording) if make_layer else None
             if plan is not None and make_layer is not None:
@@ -215,7 +223,7 @@ def prepare(
     for proxy, quantizer in quantizers.items():
         replaced[proxy] = PassThrough(_anatomy(proxy)[0]) if quantizer is None else make(quantizer)
     for module in list(prepared.modules()):
-        for child_name, child in list(module.named_children()):
+        for child_name, child in list(module._modules.items()):  # a child may have several names
             if child in replaced:
                 setattr(module, child_name, replaced[child])
     prepared = replaced.get(prepared, prepared)
@@ -266,8 +274,7 @@ def _warn_uncollected(model: nn.Module) -> None:
 def _freeze_parameters(layer: Any, recording: _Recording, integers: bool) -> None:
     """Weight and bias as quantized, so that quantizing them again gives the same integers whatever the rounding."""
     for name in ("weight", "bias"):
-        proxy = getattr(layer, name + "_quant", None)
-        quantized = recording.quantized.get(proxy) if proxy is not None else None
+        quantized = recording.parameters.get(id(layer._parameters.get(name)))
         if quantized is not None:
             frozen = quantized.value.detach().clone()
             if integers:
@@ -302,18 +309,15 @@ def _describe(proxy: QuantProxyFromInjector, name: str, recording: _Recording, f
     return quantizer
 
 
-def _standard(activation: nn.Module) -> nn.Module:
-    """The torch activation for a canonical one: a file names the function, its arithmetic is the reader's."""
-    if isinstance(activation, nn.Sigmoid):
-        return nn.Sigmoid()
-    return nn.Tanh() if isinstance(activation, nn.Tanh) else activation
-
-
 def _anatomy(proxy: QuantProxyFromInjector) -> tuple[nn.Module | None, Any, str]:
     """Activation, tensor quantizer and role of *proxy*."""
     if isinstance(proxy, ActQuantProxyFromInjector):
         fused = proxy.fused_activation_quant_proxy
-        return (None, None, "act") if fused is None else (_standard(fused.activation_impl), fused.tensor_quant, "act")
+        if fused is None:
+            return None, None, "act"
+        activation = fused.activation_impl
+        standard = STANDARD.get(type(activation))
+        return activation if standard is None else standard(activation), fused.tensor_quant, "act"
     if isinstance(proxy, WeightQuantProxyFromInjector):
         return None, proxy.tensor_quant, "weight"
     if isinstance(proxy, BiasQuantProxyFromInjector):

@@ -8,6 +8,7 @@ from headrace.nn.quant_conv_transpose import QuantConvTranspose1d, QuantConvTran
 from headrace.nn.quant_eltwise import QuantCat, QuantEltwiseAdd
 from headrace.nn.quant_embedding import QuantEmbedding
 from headrace.nn.quant_linear import QuantLinear
+from headrace.nn.quant_mha import QuantMultiheadAttention
 from headrace.nn.quant_pool import (
     QuantMaxPool1d,
     QuantMaxPool2d,
@@ -17,6 +18,7 @@ from headrace.nn.quant_pool import (
     TruncAdaptiveAvgPool2d,
     TruncAvgPool2d,
 )
+from headrace.nn.quant_rnn import QuantLSTM, QuantRNN
 from headrace.nn.quant_scale_bias import (
     BatchNorm1dToQuantScaleBias,
     BatchNorm2dToQuantScaleBias,
@@ -41,9 +43,12 @@ __all__ = [
     "QuantEmbedding",
     "QuantHardTanh",
     "QuantIdentity",
+    "QuantLSTM",
     "QuantLinear",
     "QuantMaxPool1d",
     "QuantMaxPool2d",
+    "QuantMultiheadAttention",
+    "QuantRNN",
     "QuantReLU",
     "QuantScaleBias",
     "QuantSigmoid",

@@ -33,6 +33,21 @@ class Tanh(nn.Tanh):
         return super().forward(input) if self.training else through_float64(torch.tanh, input)
 
 
+class Softmax(nn.Softmax):
+    """Softmax; canonical in evaluation."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input) if self.training else through_float64(super().forward, input)
+
+
+STANDARD: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
+    Sigmoid: lambda module: nn.Sigmoid(),
+    Tanh: lambda module: nn.Tanh(),
+    Softmax: lambda module: nn.Softmax(module.dim),
+}
+"""The torch module for a canonical one: a file names the function, its arithmetic is the reader's."""
+
+
 def batch_norm_constants(
     mean: Tensor, var: Tensor, eps: float, gamma: Tensor | None, beta: Tensor | None
 ) -> tuple[Tensor, Tensor]:
