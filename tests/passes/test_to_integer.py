@@ -165,6 +165,18 @@ def test_a_clip_of_bipolar_values_is_not_bipolar() -> None:
     assert integer_ops.Activation not in ops(check(graph)), "nothing is clipped: nothing is built"
 
 
+def test_joined_clips_of_bipolar_values_are_not_bipolar() -> None:
+    s = Source(3)
+    signs = s.add(BipolarQuant(np.float32([1.0])))
+    relu = s.add(Clip(0.0), signs)
+    for parts in ((relu, relu), (signs, relu)):
+        joined = s.add(Concat(0), *parts)
+        graph = s.output(joined, f"y{len(s.graph)}")
+        known = check(graph).annotations[joined]
+        assert isinstance(known, Scaled)
+        assert not known.bipolar
+
+
 def test_a_clip_after_a_negative_scale() -> None:
     s = Source(3)
     falling = s.add(Mul(np.array([-1.0, 0.5, -2.0])), s.quantized())
@@ -178,6 +190,17 @@ def test_pools_of_clipped_values() -> None:
     biggest = s.add(MaxPool((2, 2), (2, 2), (1, 1), ((0, 0), (0, 0))), relu)
     mean = s.add(AveragePool((2, 2), (1, 1), (1, 1), ((0, 0), (0, 0))), biggest)
     model = check(s.output(s.conv(mean, np.ones((1, 2, 1, 1), np.int64))))
+    assert model.blockers == ()
+
+
+@pytest.mark.parametrize(("lo", "hi"), [(3, 9), (-9, -3)])
+def test_padded_means_of_integers_away_from_zero(lo: int, hi: int) -> None:
+    """A window at the border sums fewer integers: its sum lies outside what full windows reach."""
+    s = Source(1, 4, 4, integers=IntRange(lo, hi))
+    mean = s.add(AveragePool((3, 3), (1, 1), (1, 1), ((1, 1), (1, 1)), True))
+    x = np.random.default_rng(0).integers(lo, hi + 1, (8, 1, 4, 4))
+    x[0], x[1] = lo, hi
+    model = check(s.output(s.quantized(mean, step=0.25, bits=8)), x)
     assert model.blockers == ()
 
 
