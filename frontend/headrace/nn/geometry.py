@@ -97,21 +97,24 @@ class ConvGeometry(Geometry):
                 return self(x, weight, None)
         return self._by_patches(x, weight)
 
-    def _by_patches(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Patches times weights, one matrix product a group."""
+    def columns(self, x: Tensor, kernel: tuple[int, ...]) -> tuple[Tensor, list[int]]:
+        """The patches of *x* that a *kernel* sees, ``(N, groups, positions, channels * taps)``, and the output size."""
         batched = x.dim() == self.ndim + 2
         patches = self._pad(x if batched else x.unsqueeze(0))
         for i in range(self.ndim):
-            span = self.dilation[i] * (weight.shape[2 + i] - 1) + 1
+            span = self.dilation[i] * (kernel[i] - 1) + 1
             patches = patches.unfold(2 + i, span, self.stride[i])[..., :: self.dilation[i]]
         n, channels, *rest = patches.shape
-        size, kernel = rest[: self.ndim], rest[self.ndim :]
-        per_group = channels // self.groups
-        columns = patches.reshape(n, self.groups, per_group, math.prod(size), math.prod(kernel))
-        columns = columns.permute(0, 1, 3, 2, 4).reshape(n, self.groups, math.prod(size), -1)
+        size = rest[: self.ndim]
+        columns = patches.reshape(n, self.groups, channels // self.groups, math.prod(size), math.prod(kernel))
+        return columns.permute(0, 1, 3, 2, 4).reshape(n, self.groups, math.prod(size), -1), size
+
+    def _by_patches(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Patches times weights, one matrix product a group."""
+        columns, size = self.columns(x, tuple(weight.shape[2:]))
         matrix = weight.reshape(self.groups, weight.shape[0] // self.groups, -1).transpose(1, 2)
-        out = (columns @ matrix).transpose(2, 3).reshape(n, weight.shape[0], *size)
-        return out if batched else out.squeeze(0)
+        out = (columns @ matrix).transpose(2, 3).reshape(columns.shape[0], weight.shape[0], *size)
+        return out if x.dim() == self.ndim + 2 else out.squeeze(0)
 
     def channel_shape(self, y: Tensor) -> tuple[int, ...]:
         return (*[1] * (y.dim() - self.ndim - 1), -1, *[1] * self.ndim)
