@@ -203,7 +203,7 @@ def test_quantize_in_place_chooses_layers_and_weights_only():
 
 
 def test_bad_input():
-    with pytest.raises(QuantizerTypeError, match="weight_bit_width must be an integer, got 3.5"):
+    with pytest.raises(QuantizerTypeError, match=r"weight_bit_width must be an integer, got 3\.5"):
         QuantizeConfig(weight_bit_width=3.5)
     with pytest.raises(QuantizerValueError, match="act_bit_width must be from 1 to 32, got 0"):
         QuantizeConfig(act_bit_width=0)

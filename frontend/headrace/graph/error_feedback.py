@@ -23,19 +23,15 @@ class WeightSearchError(HeadraceError):
     """A model or data that weights cannot be searched with."""
 
 
-def searched_layers(model: nn.Module) -> list[tuple[str, QuantWeightBiasInputOutputLayer]]:
+def searched_layers(model: nn.Module) -> list[tuple[str, Any]]:
     """Linear and convolutional layers with a quantized weight.
 
     Raises:
         WeightSearchError: there are none.
     """
-    found = [
-        (name, module)
-        for name, module in model.named_modules()
-        if isinstance(module, QuantWeightBiasInputOutputLayer)
-        and isinstance(module, QuantLinear | nn.Conv1d | nn.Conv2d | nn.Conv3d)
-        and module.weight_quant.is_quant_enabled
-    ]
+    kinds = (QuantLinear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    layers = [(n, m) for n, m in model.named_modules() if isinstance(m, QuantWeightBiasInputOutputLayer)]
+    found = [(n, layer) for n, layer in layers if isinstance(layer, kinds) and layer.weight_quant.is_quant_enabled]
     if not found:
         raise WeightSearchError(f"{type(model).__name__} holds no QuantLinear or QuantConv with a quantized weight")
     return found

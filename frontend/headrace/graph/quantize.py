@@ -95,7 +95,7 @@ class _Quantization:
                 self._quantize_input(node)
             if type(module) in LINEAR:  # not yet replaced at an earlier call
                 replace_module(self.traced, str(node.target), quantized_layer(module, self.config))
-        elif act and type(module) in SATURATION:
+        elif act and module is not None and type(module) in SATURATION:
             self._relu(node, SATURATION[type(module)])
         elif act and node.op != "call_module" and node.target in _RELU:
             self._relu(node, _RELU[node.target])
@@ -106,8 +106,12 @@ class _Quantization:
             self._share(node, list(tensors))
             self.on_grid.add(node)
         elif isinstance(module, _MOVING_MODULES) or node.target in _MOVING:
-            if isinstance(node.args[0], fx.Node) and node.args[0] in self.on_grid:
-                self.on_grid.add(node)
+            self._move(node)
+
+    def _move(self, node: fx.Node) -> None:
+        """What only moves or selects elements stays on the grid of its input."""
+        if node.args and node.args[0] in self.on_grid:
+            self.on_grid.add(node)
 
     def _relu(self, node: fx.Node, largest: float | None) -> None:
         """The node becomes a call of a quantized ReLU of its own."""
