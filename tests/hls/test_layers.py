@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pytest
 from layers import cases
 from layers.conformance import Int, input_names, output_names, random_frames
 
-from headrace.layers import Layer
+from headrace.layers import Layer, load_layers
 from headrace_sim import CsimOptions, CsimResult, csim
 from hls.bench import build_bench
 from hls.vendor import apache_types
@@ -54,6 +54,21 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         return csim(build_bench(GROUPS[group], tmp_path_factory.mktemp(group)), frames_of(group), options=STRICT)
 
     return run
+
+
+def test_every_kind_has_a_template_and_a_case() -> None:
+    load_layers()
+    kinds = {kind for kind in subclasses(Layer) if kind.__module__.startswith("headrace.") and "kind" in vars(kind)}
+    covered = {type(layer) for layers in GROUPS.values() for layer in layers.values()}
+    assert {layer.__name__ for layer in kinds - covered} == set()
+    assert [layer.__name__ for layer in kinds if layer.hls is Layer.hls] == []
+
+
+def subclasses(base: type[Layer]) -> Iterator[type[Layer]]:
+    """All classes that derive from *base*."""
+    for derived in base.__subclasses__():
+        yield derived
+        yield from subclasses(derived)
 
 
 def assert_values(group: str, case: str, result: CsimResult) -> None:
