@@ -16,6 +16,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from headrace.core.float_quant import FloatFormat
 from headrace.core.functional import integer_range
 from headrace.core.quant import BinaryQuant, RescalingIntQuant, TernaryQuant, TruncIntQuant
 from headrace.core.scaling import ParameterFromRuntimeStatsScaling
@@ -34,7 +35,7 @@ from headrace.proxy import (
     WeightQuantProxyFromInjector,
 )
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
-from headrace.quant_tensor import IntQuantTensor
+from headrace.quant_tensor import FloatQuantTensor, IntQuantTensor
 
 _MODE_DEPENDENT = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 
@@ -46,7 +47,7 @@ class Quantizer:
     Args:
         name: path of the quantizer in the model.
         role: ``"weight"``, ``"bias"`` or ``"act"``.
-        kind: ``"int"``, ``"binary"``, ``"ternary"``, ``"dynamic"`` or ``"trunc"``.
+        kind: ``"int"``, ``"binary"``, ``"ternary"``, ``"dynamic"``, ``"trunc"`` or ``"float"``.
         scale, zero_point: constants, broadcastable to the quantized tensor.
         bit_width: number of bits.
         signed, narrow: integer format.
@@ -54,6 +55,7 @@ class Quantizer:
         threshold: ternary only, relative to the scale.
         activation: module to run first, or ``None``.
         truncated: what a ``"trunc"`` quantizer gets.
+        minifloat: format of a ``"float"`` quantizer.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Quantizer:
     threshold: float = 0.0
     activation: nn.Module | None = None
     truncated: IntQuantTensor | None = None
+    minifloat: FloatFormat | None = None
 
     def range(self) -> tuple[int, int]:
         """Smallest and largest integer."""
@@ -110,9 +113,9 @@ def _proxies(model: nn.Module) -> Iterator[tuple[str, QuantProxyFromInjector]]:
 class _Recording:
     """What quantizers returned, and what layers and truncating quantizers got, when the model ran on the example."""
 
-    quantized: dict[nn.Module, IntQuantTensor]
+    quantized: dict[nn.Module, IntQuantTensor | FloatQuantTensor]
     inputs: dict[nn.Module, IntQuantTensor | None]
-    parameters: dict[int, IntQuantTensor]
+    parameters: dict[int, IntQuantTensor | FloatQuantTensor]
     """By the identity of the parameter, as several may share a quantizer."""
 
 
@@ -123,7 +126,7 @@ def _record(model: nn.Module, args: tuple[Any, ...]) -> _Recording:
     layers = [m for m in model.modules() if isinstance(m, QuantWeightBiasInputOutputLayer)]
 
     def remember(proxy: nn.Module, inputs: Any, out: Any) -> None:
-        if not isinstance(out, IntQuantTensor):
+        if not isinstance(out, IntQuantTensor | FloatQuantTensor):
             return
         before = recording.quantized.get(proxy)
         dynamic = isinstance(proxy, DynamicActQuantProxyFromInjector)
@@ -277,7 +280,7 @@ def _freeze_parameters(layer: Any, recording: _Recording, integers: bool) -> Non
         quantized = recording.parameters.get(id(layer._parameters.get(name)))
         if quantized is not None:
             frozen = quantized.value.detach().clone()
-            if integers:
+            if integers and isinstance(quantized, IntQuantTensor):
                 n = torch.round(frozen.double() / quantized.scale.double() + quantized.zero_point.double())
                 dtype = (
                     torch.int32 if float(quantized.bit_width) > 8 else torch.int8 if quantized.signed else torch.uint8
@@ -300,11 +303,12 @@ def _describe(proxy: QuantProxyFromInjector, name: str, recording: _Recording, f
         zero_point=seen.zero_point.detach().clone().to(torch.float32),
         activation=activation,
         truncated=recording.inputs.get(proxy),
+        minifloat=seen.format if isinstance(seen, FloatQuantTensor) else None,
     )
     scale = quantizer.scale
     if not bool(torch.isfinite(scale).all()) or bool((scale <= 0).any()):
         raise ExportError(f"{name}: its scale must be positive and finite, got {scale.flatten()[:4].tolist()}")
-    if role != "act":
+    if role != "act" and isinstance(seen, IntQuantTensor):
         _check_reproduced(quantizer, seen)
     return quantizer
 
@@ -326,8 +330,15 @@ def _anatomy(proxy: QuantProxyFromInjector) -> tuple[nn.Module | None, Any, str]
 
 
 def _integer_format(
-    tensor_quant: Any, proxy: QuantProxyFromInjector, seen: IntQuantTensor, name: str, role: str, flavour: str
+    tensor_quant: Any,
+    proxy: QuantProxyFromInjector,
+    seen: IntQuantTensor | FloatQuantTensor,
+    name: str,
+    role: str,
+    flavour: str,
 ) -> dict[str, Any]:
+    if isinstance(seen, FloatQuantTensor):
+        return _minifloat(tensor_quant, seen.format, name, flavour)
     bits = float(seen.bit_width)
     common = {"bit_width": round(bits), "signed": seen.signed, "narrow": bool(proxy.is_narrow_range)}
     if isinstance(proxy, DynamicActQuantProxyFromInjector):
@@ -354,6 +365,23 @@ def _integer_format(
         rounding = getattr(getattr(tensor_quant, "int_quant", None), "float_to_int_impl", tensor_quant)
         raise ExportError(f"{name}: {type(rounding).__name__} has no {flavour} equivalent")
     return {**common, "kind": "int", "rounding": proxy.rounding_mode}
+
+
+def _minifloat(tensor_quant: Any, float_format: FloatFormat, name: str, flavour: str) -> dict[str, Any]:
+    """The fields of a quantizer to a minifloat.
+
+    Raises:
+        ExportError: a format without minifloats, or a rounding that FloatQuant does not have.
+    """
+    if flavour != "QONNX":
+        raise ExportError(f"{name}: {flavour} has no minifloat quantizer; use QONNX (FloatQuant)")
+    rounding = getattr(type(tensor_quant.float_to_int_impl), "qonnx_mode", None)
+    if rounding is None:
+        raise ExportError(f"{name}: {type(tensor_quant.float_to_int_impl).__name__} has no QONNX equivalent")
+    if not float_format.signed:
+        raise ExportError(f"{name}: QONNX's FloatQuant is signed")
+    bits = float_format.bit_width
+    return {"kind": "float", "bit_width": bits, "signed": True, "narrow": False, "rounding": str(rounding)}
 
 
 def _trunc_rounding(tensor_quant: TruncIntQuant, seen: IntQuantTensor, name: str, flavour: str) -> str:

@@ -5,6 +5,7 @@
   float after it, it is ``(BipolarQuant(x - T+) + BipolarQuant(x + T)) * scale`` where both scales are 1/2: the first is
   +1/2 exactly where ``x > T``, the second is -1/2 exactly where ``x < -T``.
 * A truncation is one ``Trunc`` node of version 2 (input scale and bit width, output scale and bit width).
+* A minifloat quantizer is one ``FloatQuant`` node.
 * Weights and biases are written as their quantized values, on which ``Quant`` with ``ROUND`` is the identity, whatever
   rounding made them.
 """
@@ -19,6 +20,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from headrace.core.float_quant import FloatFormat
 from headrace.export.preparation import Quantizer, prepare
 from headrace.export.tracing import example_arguments, trace
 from headrace.export.writing import write
@@ -122,7 +124,40 @@ class _QonnxTrunc(nn.Module):
         return _symbolic("Trunc", inputs, self.attributes, version=2)
 
 
+class _QonnxFloatQuant(nn.Module):
+    """``FloatQuant``."""
+
+    scale: Tensor
+    exponent_bit_width: Tensor
+    mantissa_bit_width: Tensor
+    exponent_bias: Tensor
+    max_val: Tensor
+
+    def __init__(self, quantizer: Quantizer, minifloat: FloatFormat) -> None:
+        super().__init__()
+        self.activation = quantizer.activation or nn.Identity()
+        self.register_buffer("scale", quantizer.scale)
+        self.register_buffer("exponent_bit_width", torch.tensor(float(minifloat.exponent_bit_width)))
+        self.register_buffer("mantissa_bit_width", torch.tensor(float(minifloat.mantissa_bit_width)))
+        self.register_buffer("exponent_bias", torch.tensor(float(minifloat.exponent_bias)))
+        self.register_buffer("max_val", torch.tensor(minifloat.largest))
+        self.attributes = {
+            "has_inf": int(minifloat.inf_values is not None),
+            "has_nan": int(minifloat.nan_values is not None),
+            "has_subnormal": 1,
+            "saturation": int(minifloat.saturating),
+            "rounding_mode": quantizer.rounding,
+        }
+        self.is_quant_enabled = True
+
+    def forward(self, x: Tensor, input: Any = None, weight: Any = None) -> Tensor:
+        inputs = [self.activation(x), self.scale, self.exponent_bit_width, self.mantissa_bit_width]
+        return _symbolic("FloatQuant", [*inputs, self.exponent_bias, self.max_val], self.attributes)
+
+
 def _make(quantizer: Quantizer) -> nn.Module:
+    if quantizer.minifloat is not None:
+        return _QonnxFloatQuant(quantizer, quantizer.minifloat)
     if quantizer.truncated is not None:
         return _QonnxTrunc(quantizer, quantizer.truncated)
     if quantizer.kind == "binary":

@@ -73,6 +73,13 @@ def _described(description: str, attribute: Attribute) -> Attribute:
 _INF = math.inf
 VOCABULARY: dict[str, Attribute] = {
     "bit_width": _described("bits of the integer format", _integer(1, MAX_BIT_WIDTH)),
+    "exponent_bit_width": _described("exponent bits of a minifloat", _integer(1, 8)),
+    "mantissa_bit_width": _described("mantissa bits of a minifloat", _integer(0, 10)),
+    "exponent_bias": _described("subtracted from the stored exponent of a minifloat", _integer(0, 127)),
+    "saturating": _described("minifloat: clamp to the largest number instead of overflowing", _flag()),
+    "inf_values": Attribute("minifloat: mantissas that stand for infinity at the highest exponent"),
+    "nan_values": Attribute("minifloat: mantissas that stand for NaN at the highest exponent"),
+    "float_scaling_impl": Attribute("number of a minifloat that the threshold of the scale maps to"),
     "min_bit_width": _described("lower bound of a learned bit width", _integer(1, MAX_BIT_WIDTH)),
     "signed": _described("signed or unsigned integers", _flag()),
     "narrow_range": _described("drop the lowest (signed) or highest (unsigned) integer", _flag()),

@@ -22,7 +22,7 @@ from torch import Tensor
 from headrace.core import functional
 from headrace.core.tracked_state import TrackedState
 from headrace.nn.geometry import Geometry
-from headrace.quant_tensor import IntQuantTensor
+from headrace.quant_tensor import IntQuantTensor, unpack_quant_tensor
 
 FLOAT32_EXACT = 2**24
 FLOAT64_EXACT = 2**53
@@ -37,7 +37,7 @@ _GRID = "_headrace_grid"
 def plain(out: Any) -> Any:
     """The value of a quant tensor as a plain tensor; in evaluation it remembers its grid."""
     if not isinstance(out, IntQuantTensor):
-        return out
+        return unpack_quant_tensor(out)
     value = out.value
     if not out.training and not value.is_inference():
         grid = (value._version, out.scale, out.zero_point, out.bit_width, out.signed, out.integers_if_known)

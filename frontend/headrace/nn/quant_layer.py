@@ -14,7 +14,7 @@ from headrace.nn.geometry import Geometry
 from headrace.nn.keywords import split_keywords
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
 from headrace.quant.none import NoneActQuant, NoneBiasQuant, NoneWeightQuant
-from headrace.quant_tensor import IntQuantTensor, unpack_quant_tensor
+from headrace.quant_tensor import IntQuantTensor, QuantTensor, unpack_quant_tensor
 
 Quantizer = type[ExtendedInjector] | QuantProxyFromInjector | None
 """What the ``*_quant`` arguments of a layer accept: a declaration, the quantizer of another layer, or ``None``."""
@@ -71,7 +71,7 @@ class QuantLayer(nn.Module):
     def _pack(out: Any, return_quant_tensor: bool) -> Any:
         if not return_quant_tensor:
             return exact.plain(out)
-        if not isinstance(out, IntQuantTensor):
+        if not isinstance(out, QuantTensor):
             raise QuantLayerError(
                 "QuantLayer is not correctly configured: return_quant_tensor=True needs a quantized output "
                 "(output_quant, or quantized input and weight)"

@@ -3,10 +3,12 @@
 from headrace.proxy.parameter_quant import (
     BiasQuantProxyFromInjector,
     InputAwareWeightQuantProxyFromInjector,
+    WeightFloatQuantProxyFromInjector,
     WeightQuantProxyFromInjector,
 )
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
 from headrace.proxy.runtime_quant import (
+    ActFloatQuantProxyFromInjector,
     ActQuantProxyFromInjector,
     DynamicActQuantProxyFromInjector,
     FusedActivationQuantProxy,
@@ -14,6 +16,7 @@ from headrace.proxy.runtime_quant import (
 )
 
 __all__ = [
+    "ActFloatQuantProxyFromInjector",
     "ActQuantProxyFromInjector",
     "BiasQuantProxyFromInjector",
     "DynamicActQuantProxyFromInjector",
@@ -21,5 +24,6 @@ __all__ = [
     "InputAwareWeightQuantProxyFromInjector",
     "QuantProxyFromInjector",
     "TruncQuantProxyFromInjector",
+    "WeightFloatQuantProxyFromInjector",
     "WeightQuantProxyFromInjector",
 ]

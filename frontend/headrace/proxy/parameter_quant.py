@@ -10,7 +10,7 @@ from headrace.inject import ExtendedInjector
 from headrace.inject.errors import QuantLayerError
 from headrace.inject.resolver import Resolver
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
-from headrace.quant_tensor import IntQuantTensor
+from headrace.quant_tensor import FloatQuantTensor, IntQuantTensor
 
 
 class _ParameterQuantProxy(QuantProxyFromInjector):
@@ -36,7 +36,7 @@ class _ParameterQuantProxy(QuantProxyFromInjector):
     def _use_without_parameter(self, resolver: Resolver) -> None:
         """Called instead of :meth:`_use` while there is no parameter."""
 
-    def _quant_tensor(self, out: tuple[Tensor, ...]) -> IntQuantTensor:
+    def _quant_tensor(self, out: Any) -> Any:
         value, scale, zero_point, bit_width = out[:4]
         return IntQuantTensor(value, scale, zero_point, bit_width, self.is_signed is not False, self.training)
 
@@ -52,23 +52,34 @@ class WeightQuantProxyFromInjector(_ParameterQuantProxy):
             return x
         return self._quant_tensor(self.tensor_quant(x))
 
-    def _quantized(self) -> IntQuantTensor | None:
+    def _quantized(self) -> Any:
         return self(self.tracked_parameter_list[0]) if self.is_quant_enabled else None
 
     def scale(self) -> Tensor | None:
         """Scale, or ``None`` when not quantized."""
         out = self._quantized()
-        return None if out is None else out.scale
+        found: Tensor | None = None if out is None else out.scale
+        return found
 
     def zero_point(self) -> Tensor | None:
         """Zero point, or ``None`` when not quantized."""
         out = self._quantized()
-        return None if out is None else out.zero_point
+        found: Tensor | None = None if out is None else out.zero_point
+        return found
 
     def bit_width(self) -> Tensor | None:
         """Bit width, or ``None`` when not quantized."""
         out = self._quantized()
-        return None if out is None else out.bit_width
+        found: Tensor | None = None if out is None else out.bit_width
+        return found
+
+
+class WeightFloatQuantProxyFromInjector(WeightQuantProxyFromInjector):
+    """Quantizes a weight to a minifloat."""
+
+    def _quant_tensor(self, out: Any) -> FloatQuantTensor:
+        value, scale, zero_point, float_format = out
+        return FloatQuantTensor(value, scale, zero_point, float_format, self.training)
 
 
 class InputAwareWeightQuantProxyFromInjector(WeightQuantProxyFromInjector):

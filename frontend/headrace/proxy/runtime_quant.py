@@ -14,7 +14,7 @@ from headrace.core.tracked_state import TrackedState
 from headrace.inject.errors import QuantLayerError
 from headrace.inject.resolver import Resolver
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
-from headrace.quant_tensor import IntQuantTensor
+from headrace.quant_tensor import FloatQuantTensor, IntQuantTensor, unpack_quant_tensor
 
 
 class FusedActivationQuantProxy(nn.Module):
@@ -76,7 +76,7 @@ class ActQuantProxyFromInjector(QuantProxyFromInjector):
         fused = self.fused_activation_quant_proxy
         if fused is None:
             return x
-        value: Tensor = x.value if isinstance(x, IntQuantTensor) else x
+        value: Tensor = unpack_quant_tensor(x)
         grid = self._evaluation_grid(fused, value)
         if grid is not None:
             out = grid.integers(value)
@@ -88,8 +88,7 @@ class ActQuantProxyFromInjector(QuantProxyFromInjector):
             fused.tensor_quant(value)
             return value
         if self.is_quant_enabled:
-            value, scale, zero_point, bit_width = fused(value)
-            return IntQuantTensor(value, scale, zero_point, bit_width, self.is_signed is not False, self.training)
+            return self._quant_tensor(fused(value))
         value = fused.activation_impl(value)
         if self.is_passthrough_act and isinstance(x, IntQuantTensor):
             return x.set(value=value, training=self.training)
@@ -111,7 +110,11 @@ class ActQuantProxyFromInjector(QuantProxyFromInjector):
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in super().__getstate__().items() if k not in ("_grid", "_grid_state")}
 
-    def _evaluated(self) -> IntQuantTensor | None:
+    def _quant_tensor(self, out: Any) -> Any:
+        value, scale, zero_point, bit_width = out
+        return IntQuantTensor(value, scale, zero_point, bit_width, self.is_signed is not False, self.training)
+
+    def _evaluated(self) -> Any:
         """What the quantizer makes of a zero in evaluation mode; ``None`` if it does not quantize."""
         if not self.is_quant_enabled:
             return None
@@ -119,7 +122,7 @@ class ActQuantProxyFromInjector(QuantProxyFromInjector):
         self.eval()
         try:
             with torch.set_grad_enabled(torch.is_grad_enabled()):
-                out: IntQuantTensor = self(self._zero_hw_sentinel.value)
+                out = self(self._zero_hw_sentinel.value)
         finally:
             self.train(training)
         return out
@@ -138,6 +141,14 @@ class ActQuantProxyFromInjector(QuantProxyFromInjector):
         """Bit width in evaluation mode, or ``None``."""
         out = self._evaluated()
         return None if out is None else out.bit_width
+
+
+class ActFloatQuantProxyFromInjector(ActQuantProxyFromInjector):
+    """Quantizes activations to a minifloat."""
+
+    def _quant_tensor(self, out: Any) -> FloatQuantTensor:
+        value, scale, zero_point, float_format = out
+        return FloatQuantTensor(value, scale, zero_point, float_format, self.training)
 
 
 class DynamicActQuantProxyFromInjector(ActQuantProxyFromInjector):

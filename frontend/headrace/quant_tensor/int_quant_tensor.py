@@ -25,8 +25,14 @@ def _tensor(x: Tensor | float) -> Tensor:
     return x if isinstance(x, Tensor) else torch.tensor(float(x))
 
 
+class QuantTensor:
+    """Base of the quant tensors."""
+
+    value: Tensor
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class IntQuantTensor:
+class IntQuantTensor(QuantTensor):
     """A quantized tensor in dequantized form.
 
     Args:
@@ -342,7 +348,7 @@ class IntQuantTensor:
 
 def unpack_quant_tensor(data: Any) -> Any:
     """*data* with every quant tensor in it (tuples, lists and dicts included) replaced by its value."""
-    if isinstance(data, IntQuantTensor):
+    if isinstance(data, QuantTensor):
         return data.value
     if type(data) in (tuple, list):
         return type(data)(unpack_quant_tensor(item) for item in data)
