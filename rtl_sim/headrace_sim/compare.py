@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace_sim.c_simulation import CsimResult
 from headrace_sim.errors import ArrayError
 from headrace_sim.manifest import Manifest
 from headrace_sim.packing import Ints
@@ -42,7 +43,7 @@ class Mismatch:
 
 
 def first_mismatch(
-    result: SimResult, expected: Mapping[str, NDArray[np.integer]], manifest: Manifest
+    result: SimResult | CsimResult, expected: Mapping[str, NDArray[np.integer]], manifest: Manifest
 ) -> Mismatch | None:
     """Compare `result` with `expected`; None if every given array is equal.
 

@@ -12,10 +12,11 @@ from hardware.cores import mlp, random_frames
 from hardware.simulated import Settings
 
 from headrace.build import build, load
+from headrace.build.verify import compare_simulation
 from headrace.codegen.design import generate
 from headrace.codegen.hls import assemble_hls
 from headrace.codegen.plan import write_plan
-from headrace.errors import FoldingError, InputError, UnsupportedError
+from headrace.errors import FoldingError, InputError, UnsupportedError, VerificationError
 from headrace.ir import Graph, IntRange
 from headrace.layers import StreamType
 from headrace.layers.base import Layer
@@ -92,7 +93,14 @@ def test_modes_of_a_model(tiny_model: Path, tmp_path: Path) -> None:
     design = build(tiny_model, tmp_path / "out", backend="hls")
     assert not (tmp_path / "out" / "rtl").exists()
     assert np.array_equal(load(tmp_path / "out").run(x, "hls")["label"], expected)
-    assert np.array_equal(design.csim(x, trace=True).outputs["label"], expected)
+    simulation = design.csim(x, trace=True)
+    assert np.array_equal(simulation.outputs["label"], expected)
+    compared = compare_simulation(design, x, simulation)
+    assert {c.tensor for c in compared} == set(design.plan.streams.values())
+    last = next(reversed(simulation.result.streams))
+    simulation.result.streams[last][3, 0] ^= 1
+    with pytest.raises(VerificationError, match=rf"layers = C\+\+: '{last}' differs in 1 of .* frame 3"):
+        compare_simulation(design, x, simulation)
 
 
 def test_unknown_backend(tiny_model: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.build.arrays import plain_arrays
 from headrace.build.journal import Journal
@@ -28,6 +28,8 @@ class Simulation:
         result: cycle counts and timing, from the simulator.
     """
 
+    of: ClassVar[str] = "RTL"
+
     outputs: dict[str, Array]
     core: dict[str, Array]
     result: SimResult
@@ -41,6 +43,8 @@ class CSimulation:
         outputs, core: as there.
         result: the values of the streams, when they were traced.
     """
+
+    of: ClassVar[str] = "C++"
 
     outputs: dict[str, Array]
     core: dict[str, Array]

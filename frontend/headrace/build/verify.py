@@ -17,7 +17,7 @@ from headrace.ir.scaled import Scaled
 
 if TYPE_CHECKING:
     from headrace.build.design import Design
-    from headrace.build.simulate import Simulation
+    from headrace.build.simulate import CSimulation, Simulation
 
 Feeds = dict[str, Array]
 
@@ -82,7 +82,7 @@ def _integers_with_layers(design: Design, feeds: Feeds) -> Iterator[Comparison]:
         yield compare("integer graph = layers", node, expected[node], values)
 
 
-def compare_simulation(design: Design, feeds: Feeds, simulation: Simulation) -> list[Comparison]:
+def compare_simulation(design: Design, feeds: Feeds, simulation: Simulation | CSimulation) -> list[Comparison]:
     """The words on every stream of a simulation with ``trace=True`` against the layers' own arithmetic.
 
     Raises:
@@ -97,7 +97,7 @@ def compare_simulation(design: Design, feeds: Feeds, simulation: Simulation) -> 
 
     design.hardware.graph.run(hardware_feeds(design, feeds), observe=observe)
     traced = simulation.result.streams
-    return [compare("layers = RTL", name, values, traced[name]) for name, values in expected.items()]
+    return [compare(f"layers = {simulation.of}", name, values, traced[name]) for name, values in expected.items()]
 
 
 def hardware_feeds(design: Design, feeds: Feeds) -> Feeds:
