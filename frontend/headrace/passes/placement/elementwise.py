@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
 from headrace.ir import Shape
-from headrace.ir.integer import Activation, IntAdd, Lookup
+from headrace.ir.integer import Activation, IntAdd, IntAffine, IntClip, Lookup
 from headrace.layers.base import divisors
 from headrace.passes.layout import Layout, Order
 from headrace.passes.placement.placed import OrderError, Placed, flat_rank, pick, place, wanted_axes
@@ -66,6 +66,26 @@ def _lookup(op: Lookup, layouts: Sequence[Layout], shape: Shape) -> Placed:
 
 
 @place.register
+def _affine(op: IntAffine, layouts: Sequence[Layout], shape: Shape) -> Placed:
+    (x,) = layouts
+    frame, rows = flat_rank(x.frame), None
+    if max(op.factor.size, op.term.size) > 1:
+        frame, rows = _channel_rows(x, op.axis, 2)
+    factor, term = (pick(c, rows) for c in (op.factor, op.term))
+    return Placed(replace(op, factor=factor, term=term, axis=len(frame) - 1), (frame,), x.reframed(frame))
+
+
+@place.register
+def _clip(op: IntClip, layouts: Sequence[Layout], shape: Shape) -> Placed:
+    (x,) = layouts
+    frame, rows = flat_rank(x.frame), None
+    if max(op.lo.size, op.hi.size) > 1:
+        frame, rows = _channel_rows(x, op.axis, 2)
+    lo, hi = (pick(c, rows) for c in (op.lo, op.hi))
+    return Placed(replace(op, lo=lo, hi=hi, axis=len(frame) - 1), (frame,), x.reframed(frame))
+
+
+@place.register
 def _add(op: IntAdd, layouts: Sequence[Layout], shape: Shape) -> Placed:
     x, y = layouts
     if not x.same_order(y):
@@ -77,9 +97,11 @@ def _add(op: IntAdd, layouts: Sequence[Layout], shape: Shape) -> Placed:
 
 @wanted_axes.register(Activation)
 @wanted_axes.register(Lookup)
-def _wants_channels(op: Activation | Lookup, rank: int) -> tuple[int, ...] | None:
-    constants = op.thresholds if isinstance(op, Activation) else op.table
-    if constants.shape[0] == 1:
+@wanted_axes.register(IntAffine)
+@wanted_axes.register(IntClip)
+def _wants_channels(op: Activation | Lookup | IntAffine | IntClip, rank: int) -> tuple[int, ...] | None:
+    constants = (getattr(op, f.name) for f in fields(op))
+    if all(c.shape[0] == 1 for c in constants if isinstance(c, np.ndarray)):
         return None
     return _axis_last(rank, op.axis)
 

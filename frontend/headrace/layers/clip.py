@@ -1,0 +1,145 @@
+"""Clip: values held between two constants per channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from headrace.errors import FoldingError
+from headrace.ir import Array, IntRange
+from headrace.ir.affine import IntClip
+from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.hls import HlsCall, HlsTable
+from headrace.layers.memory import Int, index_bits, memory_resources, memory_text, packed_words, ram_style
+
+
+@dataclass(frozen=True, eq=False)
+class Clip(Layer):
+    """``y = min(max(x, lo[c]), hi[c])``.
+
+    Args:
+        stream: the input; its ``elements`` are replaced by ``pe``.
+        lo, hi: ``(C,)`` or ``(1,)``.
+        output: range of the results, which must be proven by the caller.
+
+    Raises:
+        FoldingError: when ``pe`` does not divide the channels.
+    """
+
+    kind: ClassVar[str] = "Clip"
+
+    stream: StreamType
+    lo: Int
+    hi: Int
+    output: IntRange
+    pe: int = 1
+
+    def __post_init__(self) -> None:
+        if self.pe not in self.folding_choices["PE"]:
+            valid = ", ".join(map(str, self.folding_choices["PE"]))
+            raise FoldingError(f"Clip: PE={self.pe} does not divide {self.channels}; valid: {valid}")
+
+    @property
+    def channels(self) -> int:
+        """Channels of a frame."""
+        return self.stream.shape[-1]
+
+    @property
+    def inputs(self) -> tuple[StreamType, ...]:
+        return (replace(self.stream, elements=self.pe),)
+
+    @property
+    def outputs(self) -> tuple[StreamType, ...]:
+        return (StreamType(self.stream.shape, self.output, self.pe),)
+
+    @property
+    def cycles(self) -> int:
+        return self.inputs[0].words
+
+    @property
+    def latency(self) -> int:
+        return 2
+
+    @property
+    def folding(self) -> dict[str, int]:
+        return {"PE": self.pe}
+
+    @property
+    def folding_choices(self) -> dict[str, tuple[int, ...]]:
+        return {"PE": divisors(self.channels)}
+
+    def execute(self, *inputs: Array) -> tuple[Array, ...]:
+        return IntClip(self.lo, self.hi, self.output, inputs[0].ndim - 2).execute(*inputs)
+
+    # -- hardware ---------------------------------------------------------------------------------------------------
+
+    def _bounds(self) -> dict[str, tuple[Int, IntRange]]:
+        """Both bounds as words ``(folds, pe)``, or one word when all are the same, and their ranges.
+
+        A bound outside the input's range never takes effect and becomes the end of the range.
+        """
+        x = self.stream.range
+        bounds = {}
+        for name, values in (("lo", self.lo), ("hi", self.hi)):
+            words = np.broadcast_to(np.clip(values, x.lo, x.hi), (self.channels,)).reshape(-1, self.pe)
+            words = words[:1] if (words == words[0]).all() else words
+            bounds[name] = (words, IntRange(int(words.min()), int(words.max())))
+        return bounds
+
+    def resources(self) -> Resources:
+        total = Resources(lut=3.0 * self.pe * self.stream.bits, ff=self.pe * (self.stream.bits + self.output.bits))
+        for words, r in self._bounds().values():
+            if words.shape[0] > 1:
+                total += memory_resources(words.shape[0], self.pe * r.bits)
+        return total
+
+    def rtl(self) -> RtlModule:
+        memories: dict[str, str] = {}
+        constants: dict[str, object] = {}
+        bounds = self._bounds()
+        for name, (words, r) in bounds.items():
+            value = packed_words(words, r)[0] if words.shape[0] == 1 else None
+            constants[name] = {"range": r, "bits": self.pe * r.bits, "value": value}
+            if words.shape[0] > 1:
+                memories[name] = memory_text(words, r)
+        ranges = (self.stream.range, self.output, *(r for _, r in bounds.values()))
+        context = {
+            "x": self.stream.range,
+            "y": self.output,
+            "pe": self.pe,
+            "channels": self.channels,
+            "folds": self.channels // self.pe,
+            "fold_bits": index_bits(self.channels // self.pe),
+            "constants": constants,
+            "width": max(r.bits for r in ranges) + 1,
+            "in_bits": self.inputs[0].word_bits,
+            "out_bits": self.outputs[0].word_bits,
+            "cycles": self.cycles,
+            "latency": self.latency,
+        }
+        return RtlModule("clip.sv.j2", context, memories)
+
+    def hls(self) -> HlsCall:
+        bounds = self._bounds()
+        tables = {
+            name: HlsTable(words, r, together=(2,), storage=ram_style(words.shape[0], self.pe * r.bits))
+            for name, (words, r) in bounds.items()
+        }
+        ranges = (self.stream.range, self.output, *(r for _, r in bounds.values()))
+        parameters = (
+            ("words", self.cycles),
+            ("folds", self.channels // self.pe),
+            ("acc_bits", max(r.bits for r in ranges) + 1),
+        )
+        return HlsCall("clip.hpp", "clip", parameters, self.cycles, tables)
+
+
+@lowers(IntClip)
+def lower_clip(op: IntClip, stream: StreamType) -> Sequence[Layer]:
+    """Bounds per channel of the last axis are one Clip."""
+    if max(op.lo.size, op.hi.size) > 1 and op.axis != len(stream.shape) - 1:
+        raise ValueError(f"a stream of {stream.shape} has its bounds along the last axis, not {op.axis}")
+    return (Clip(stream, op.lo, op.hi, op.output),)
