@@ -16,11 +16,15 @@ from headrace.quant.dynamic import (
 from headrace.quant.fixed_point import (
     Int8ActPerTensorFixedPoint,
     Int8ActPerTensorFixedPointMinMaxInit,
+    Int8ActPerTensorFixedPointMSE,
     Int8BiasPerTensorFixedPointInternalScaling,
     Int8WeightPerChannelFixedPoint,
+    Int8WeightPerChannelFixedPointMSE,
     Int8WeightPerTensorFixedPoint,
+    Int8WeightPerTensorFixedPointMSE,
     Uint8ActPerTensorFixedPoint,
     Uint8ActPerTensorFixedPointMaxInit,
+    Uint8ActPerTensorFixedPointMSE,
 )
 from headrace.quant.float import (
     Fp8e4m3Act,
@@ -103,16 +107,6 @@ from headrace.quant.float_quant_ocp import (
 from headrace.quant.groupwise import (
     Int8WeightPerGroupFloat,
 )
-from headrace.quant.mse import (
-    Int8ActPerTensorFixedPointMSE,
-    Int8ActPerTensorFloatMSE,
-    Int8WeightPerChannelFixedPointMSE,
-    Int8WeightPerChannelFloatMSE,
-    Int8WeightPerTensorFixedPointMSE,
-    Int8WeightPerTensorFloatMSE,
-    Uint8ActPerTensorFixedPointMSE,
-    Uint8ActPerTensorFloatMSE,
-)
 from headrace.quant.none import (
     NoneActQuant,
     NoneBiasQuant,
@@ -124,10 +118,13 @@ from headrace.quant.scaled_int import (
     Int8ActPerTensorFloatBatchQuant1d,
     Int8ActPerTensorFloatBatchQuant2d,
     Int8ActPerTensorFloatMinMaxInit,
+    Int8ActPerTensorFloatMSE,
     Int8Bias,
     Int8BiasPerTensorFloatInternalScaling,
     Int8WeightPerChannelFloat,
+    Int8WeightPerChannelFloatMSE,
     Int8WeightPerTensorFloat,
+    Int8WeightPerTensorFloatMSE,
     Int16Bias,
     Int24Bias,
     Int32Bias,
@@ -138,6 +135,7 @@ from headrace.quant.scaled_int import (
     Uint8ActPerTensorFloatBatchQuant1d,
     Uint8ActPerTensorFloatBatchQuant2d,
     Uint8ActPerTensorFloatMaxInit,
+    Uint8ActPerTensorFloatMSE,
 )
 from headrace.quant.shifted_scaled_int import (
     ShiftedUint8ActPerTensorFixedPoint,

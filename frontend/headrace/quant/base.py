@@ -8,6 +8,7 @@ from torch import nn
 
 from headrace.core.function_wrapper import CeilSte
 from headrace.core.quant import ClampedBinaryQuant
+from headrace.core.search import MSEThreshold
 from headrace.core.stats import NegativeMinOrZero, NegativePercentileOrZero
 from headrace.core.zero_point import ParameterFromRuntimeZeroPoint, StatsFromParameterZeroPoint, ZeroZeroPoint
 from headrace.inject import ExtendedInjector, this
@@ -89,6 +90,14 @@ class BatchQuantStatsScaling2d(BatchQuantStatsScaling1d):
     """The same for ``(N, C, H, W)``."""
 
     scaling_stats_permute_dims = (1, 0, 2, 3)
+
+
+class MSESymmetricScale(ExtendedInjector):
+    """A learned scale that starts from a search over 20 thresholds."""
+
+    scaling_impl_type = ScalingImplType.PARAMETER_FROM_STATS
+    scaling_stats_impl = MSEThreshold
+    mse_iters = 20
 
 
 class IntQuant(ExtendedInjector):

@@ -3,6 +3,7 @@
 from headrace.quant.base import (
     IntQuant,
     MaxStatsScaling,
+    MSESymmetricScale,
     NarrowIntQuant,
     ParamFromRuntimePercentileScaling,
     ParamMinMaxInitScaling,
@@ -14,11 +15,15 @@ from headrace.quant.solver import ActQuantSolver, BiasQuantSolver, WeightQuantSo
 
 __all__ = [
     "Int8ActPerTensorFixedPoint",
+    "Int8ActPerTensorFixedPointMSE",
     "Int8ActPerTensorFixedPointMinMaxInit",
     "Int8BiasPerTensorFixedPointInternalScaling",
     "Int8WeightPerChannelFixedPoint",
+    "Int8WeightPerChannelFixedPointMSE",
     "Int8WeightPerTensorFixedPoint",
+    "Int8WeightPerTensorFixedPointMSE",
     "Uint8ActPerTensorFixedPoint",
+    "Uint8ActPerTensorFixedPointMSE",
     "Uint8ActPerTensorFixedPointMaxInit",
 ]
 
@@ -55,3 +60,19 @@ class Int8BiasPerTensorFixedPointInternalScaling(IntQuant, MaxStatsScaling, PerT
     """8-bit bias with a scale of its own."""
 
     requires_input_scale = False
+
+
+class Int8WeightPerTensorFixedPointMSE(MSESymmetricScale, Int8WeightPerTensorFixedPoint):
+    """8-bit narrow signed weights, one power-of-two scale of least squared error."""
+
+
+class Int8WeightPerChannelFixedPointMSE(MSESymmetricScale, Int8WeightPerChannelFixedPoint):
+    """8-bit narrow signed weights, a power-of-two scale an output channel of least squared error."""
+
+
+class Int8ActPerTensorFixedPointMSE(MSESymmetricScale, Int8ActPerTensorFixedPoint):
+    """8-bit signed activations, power-of-two scale of least squared error."""
+
+
+class Uint8ActPerTensorFixedPointMSE(MSESymmetricScale, Uint8ActPerTensorFixedPoint):
+    """8-bit unsigned activations, power-of-two scale of least squared error."""

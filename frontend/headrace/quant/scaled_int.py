@@ -2,11 +2,16 @@
 
 from headrace.core.function_wrapper import TensorClamp
 from headrace.inject.enum import BitWidthImplType, FloatToIntImplType, QuantType
+from headrace.quant.accumulator import (
+    Int8AccumulatorAwareWeightQuant,
+    Int8AccumulatorAwareZeroCenterWeightQuant,
+)
 from headrace.quant.base import (
     BatchQuantStatsScaling1d,
     BatchQuantStatsScaling2d,
     IntQuant,
     MaxStatsScaling,
+    MSESymmetricScale,
     NarrowIntQuant,
     ParamFromRuntimePercentileScaling,
     ParamMinMaxInitScaling,
@@ -17,14 +22,19 @@ from headrace.quant.base import (
 from headrace.quant.solver import ActQuantSolver, BiasQuantSolver, TruncQuantSolver, WeightQuantSolver
 
 __all__ = [
+    "Int8AccumulatorAwareWeightQuant",
+    "Int8AccumulatorAwareZeroCenterWeightQuant",
     "Int8ActPerTensorFloat",
     "Int8ActPerTensorFloatBatchQuant1d",
     "Int8ActPerTensorFloatBatchQuant2d",
+    "Int8ActPerTensorFloatMSE",
     "Int8ActPerTensorFloatMinMaxInit",
     "Int8Bias",
     "Int8BiasPerTensorFloatInternalScaling",
     "Int8WeightPerChannelFloat",
+    "Int8WeightPerChannelFloatMSE",
     "Int8WeightPerTensorFloat",
+    "Int8WeightPerTensorFloatMSE",
     "Int16Bias",
     "Int24Bias",
     "Int32Bias",
@@ -34,6 +44,7 @@ __all__ = [
     "Uint8ActPerTensorFloat",
     "Uint8ActPerTensorFloatBatchQuant1d",
     "Uint8ActPerTensorFloatBatchQuant2d",
+    "Uint8ActPerTensorFloatMSE",
     "Uint8ActPerTensorFloatMaxInit",
 ]
 
@@ -134,3 +145,19 @@ class RoundTo8bit(TruncTo8bit):
     """The 8 most significant bits, rounded to nearest."""
 
     float_to_int_impl_type = FloatToIntImplType.ROUND
+
+
+class Int8WeightPerTensorFloatMSE(MSESymmetricScale, Int8WeightPerTensorFloat):
+    """8-bit narrow signed weights, one float scale of least squared error."""
+
+
+class Int8WeightPerChannelFloatMSE(MSESymmetricScale, Int8WeightPerChannelFloat):
+    """8-bit narrow signed weights, a float scale an output channel of least squared error."""
+
+
+class Int8ActPerTensorFloatMSE(MSESymmetricScale, Int8ActPerTensorFloat):
+    """8-bit signed activations, float scale of least squared error."""
+
+
+class Uint8ActPerTensorFloatMSE(MSESymmetricScale, Uint8ActPerTensorFloat):
+    """8-bit unsigned activations, float scale of least squared error."""
