@@ -19,12 +19,12 @@ void clip(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, PE>>& out, const L (
         pack<Y, PE> y;
         for (int pe = 0; pe < PE; ++pe) {
             PRAGMA_HLS(HLS UNROLL)
-            const acc low = acc(lo[LOWS == 1 ? 0 : fold][pe]);
-            const acc high = acc(hi[HIGHS == 1 ? 0 : fold][pe]);
-            acc value = acc(x[pe]);
-            if (value < low) value = low;
-            if (value > high) value = high;
-            y[pe] = Y(value);
+            const acc low = acc(value(lo[LOWS == 1 ? 0 : fold][pe]));
+            const acc high = acc(value(hi[HIGHS == 1 ? 0 : fold][pe]));
+            acc held = acc(value(x[pe]));
+            if (held < low) held = low;
+            if (held > high) held = high;
+            y[pe] = Y(held);
         }
         out.write(y);
         fold = fold < CONFIG::folds - 1 ? fold + 1 : 0;
