@@ -13,8 +13,10 @@ from onnx import helper, numpy_helper
 from headrace import __version__
 from headrace.export.errors import ExportError
 from headrace.export.opset import at_opset
+from headrace.export.writing import LARGEST_FILE
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
+_WITH_BIAS = ("Conv", "ConvTranspose")
 _INT32, _INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
 _PASSED_THROUGH = ("Identity", "Dropout")
 
@@ -31,6 +33,7 @@ def clean(
         ExportError: the operators cannot be expressed at *opset_version*, or the names do not fit.
     """
     _constants_to_initializers(model.graph)
+    _remove_made_up_biases(model.graph)
     _fold_constants(model.graph)
     _fold_shape_arithmetic(model.graph)
     _remove_pass_through(model.graph)
@@ -41,7 +44,8 @@ def clean(
     del model.opset_import[:]
     model.opset_import.extend(imports)
     model = at_opset(model, opset_version)
-    onnx.checker.check_model(model)
+    if model.ByteSize() <= LARGEST_FILE:  # the checker takes a serialized model
+        onnx.checker.check_model(model)
     return model
 
 
@@ -57,6 +61,21 @@ def _constants_to_initializers(graph: onnx.GraphProto) -> None:
         tensor.name = node.output[0]
         graph.initializer.append(tensor)
         graph.node.remove(node)
+
+
+def _remove_made_up_biases(graph: onnx.GraphProto) -> None:
+    """The exporter gives a convolution without bias zeros that it computes from the shape of the weight."""
+    producer = {out: node for node in graph.node for out in node.output}
+    constants = {i.name: i for i in graph.initializer}
+    for node in graph.node:
+        expand = producer.get(node.input[2]) if node.op_type in _WITH_BIAS and len(node.input) > 2 else None
+        if expand is None or expand.op_type != "Expand":
+            continue
+        name = expand.input[0]
+        while name in producer and producer[name].op_type in ("Cast", "CastLike"):
+            name = producer[name].input[0]
+        if name in constants and not np.any(numpy_helper.to_array(constants[name])):
+            del node.input[2]
 
 
 def _fold_constants(graph: onnx.GraphProto) -> None:

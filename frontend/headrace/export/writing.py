@@ -8,6 +8,9 @@ from pathlib import Path
 
 import onnx
 
+LARGEST_FILE = 2**31 - 2**20
+"""Bytes of the largest model that is written as one file; protocol buffers end at 2 GB."""
+
 
 def write(model: onnx.ModelProto, path: str | os.PathLike[str] | None, external_data: bool = False) -> None:
     """Write *model* to *path*; nothing is left there if writing fails.
@@ -15,14 +18,15 @@ def write(model: onnx.ModelProto, path: str | os.PathLike[str] | None, external_
     Args:
         model: the model.
         path: the file; ``None`` writes nothing.
-        external_data: put large tensors into ``<file name>.data`` next to it.
+        external_data: put large tensors into ``<file name>.data`` next to it, as is done anyway where the file would
+            be larger than a file can be.
     """
     if path is None:
         return
     target = Path(path)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
         written = Path(folder) / target.name
-        if external_data:
+        if external_data or model.ByteSize() > LARGEST_FILE:
             copy = onnx.ModelProto()
             copy.CopyFrom(model)
             location = target.name + ".data"
