@@ -56,8 +56,9 @@ def compose(first: Function, second: Function, reach: IntRange) -> Function | No
         return None
     if isinstance(first, Activation):
         return _after_levels(first, second, axis, reach)
-    if isinstance(first, Lookup):
-        return _as_table(second, first.table, first.lo, axis, _disagreements(first, second))
+    if isinstance(first, Lookup):  # entries that are never asked for may hold anything
+        table = np.clip(first.table, first.output.lo, first.output.hi)
+        return _as_table(second, table, first.lo, axis, _disagreements(first, second))
     if isinstance(second, Activation):
         return _before_thresholds(first, second, axis, reach)
     if isinstance(first, IntAffine) and isinstance(second, IntAffine):
