@@ -1,0 +1,1 @@
+"""Learned bit widths that trade accuracy against area."""
