@@ -63,7 +63,7 @@ PER = np.array([[0.3], [-1.7], [2.0**-20]])
         (Mul(np.array([[0.0]])), Add(np.array([[0.25]]))),
         (Mul(np.array([[0.0], [1.0], [0.1]])),),
         (Function("Tanh"),),
-        (Mul(np.array([[0.01]])), Function("Sigmoid")),
+        (Mul(np.array([[0.003]])), Function("Sigmoid")),
     ],
     ids=lambda steps: "-".join(type(s).__name__ for s in steps),
 )
