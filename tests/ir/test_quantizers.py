@@ -124,6 +124,15 @@ def test_quantize_linear_rounds_before_the_zero_point(zero: int) -> None:
     assert q.infer(TensorType((2,)))[0] == TensorType((2,), IntRange(0, 255))
 
 
+def test_the_zero_point_first() -> None:
+    """As in ONNX Runtime's QLinearAdd: an odd zero point turns ties the other way."""
+    x = np.float32([[0.5, 1.5, -0.5, 2.5]])
+    after = RawCodes(np.float32([1.0]), np.float32([3]), 0, 255)
+    before = RawCodes(np.float32([1.0]), np.float32([3]), 0, 255, zero_first=True)
+    assert after.codes(x).tolist() == [[3, 5, 3, 5]]
+    assert before.codes(x).tolist() == before.exact_codes(x.astype(np.float64)).tolist() == [[4, 4, 2, 6]]
+
+
 def _rounded(v: np.float32) -> int:
     return round(Fraction(float(v))) if np.isfinite(v) else 2**40 * int(np.sign(v))
 

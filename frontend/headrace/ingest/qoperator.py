@@ -87,13 +87,16 @@ def _along(node: Node, parameter: Array, shape: Shape, axis: int, what: str) -> 
     return parameter.reshape(view)
 
 
-def _quantized(node: Node, y: Value, scale: Array, zero: int, where: int) -> Value:
-    """Codes ``saturate(round(y / scale) + zero)`` of the type of the constant at input *where*."""
+def _quantized(node: Node, y: Value, scale: Array, zero: int, where: int, zero_first: bool = False) -> Value:
+    """Codes ``saturate(round(y / scale) + zero)`` of the type of the constant at input *where*.
+
+    *zero_first*: ``saturate(round(y / scale + zero))`` instead.
+    """
     rank = len(node.shape(y))
     kind = node.constant(where, "output zero point").dtype if node.has(where) else np.dtype(np.uint8)
     lo, hi = INTEGERS[onnx.helper.np_dtype_to_tensor_dtype(kind)]
     one = np.ones((1,) * rank, np.float32)
-    return node.add(RawCodes(one * np.float32(scale), one * zero, lo, hi), y)
+    return node.add(RawCodes(one * np.float32(scale), one * zero, lo, hi, zero_first=zero_first), y)
 
 
 def _rescaled(node: Node, acc: Value, factor: Single, axis: int, where: int) -> Value:
@@ -226,13 +229,14 @@ def _real_value(node: Node, position: int) -> Value:
     return found
 
 
-def _requantized(node: Node, y: Value, scale: int, zero: int) -> list[Operand]:
-    return [_quantized(node, y, _scale(node, scale).reshape(-1)[0], int(_zero(node, zero).reshape(-1)[0]), zero)]
+def _requantized(node: Node, y: Value, scale: int, zero: int, zero_first: bool = False) -> list[Operand]:
+    step, offset = _scale(node, scale).reshape(-1)[0], int(_zero(node, zero).reshape(-1)[0])
+    return [_quantized(node, y, step, offset, zero, zero_first)]
 
 
 @imports("QLinearAdd", "QLinearMul", domain=MICROSOFT)
 def qlinear_binary(node: Node) -> Sequence[Operand]:
-    """Sum or product of two dequantized tensors."""
+    """Sum or product of two dequantized tensors; ONNX Runtime rounds them with the zero point added."""
     left, right = _real(node, 0), _real(node, 3)
     adds = node.proto.op_type == "QLinearAdd"
     if isinstance(left, Constant):
@@ -244,7 +248,7 @@ def qlinear_binary(node: Node) -> Sequence[Operand]:
         y = node.add(Add(c) if adds else Mul(c), left, suffix="real")
     else:
         y = node.add(AddTensors() if adds else Arithmetic("*"), left, right, suffix="real")
-    return _requantized(node, y, 6, 7)
+    return _requantized(node, y, 6, 7, zero_first=True)
 
 
 @imports("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT)

@@ -127,7 +127,13 @@ def _no_zero_by_zero(y: Array, step: Single) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class RawCodes(IntQuant):
-    """ONNX QuantizeLinear: the code itself, zero point included, is the value."""
+    """ONNX QuantizeLinear: the code itself, zero point included, is the value.
+
+    Unlike QONNX, ONNX rounds before it adds the zero point: its parity decides no tie. ``zero_first`` turns that round,
+    as ONNX Runtime does in its QLinearAdd and QLinearMul.
+    """
+
+    zero_first: bool = False
 
     @property
     def scale(self) -> Double:
@@ -141,8 +147,9 @@ class RawCodes(IntQuant):
         return (TensorType(super().infer(*inputs)[0].shape, self.levels),)
 
     def _code(self, y: Array) -> Int:
-        """Unlike QONNX, ONNX rounds before it adds the zero point: the parity of the zero point decides no tie."""
-        whole = rounding_function(self.rounding)(y).astype(np.float64) + self.zero_point
+        rounding = rounding_function(self.rounding)
+        before, after = (self.zero_point.astype(y.dtype), 0) if self.zero_first else (0, self.zero_point)
+        whole = rounding(y + before).astype(np.float64) + after
         codes: Int = np.clip(whole, self.lo, self.hi).astype(np.int64)
         return codes
 
