@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-from fuzz.oracle import Oracle, Tensor
+from fuzz.elementary import Tensor
+from fuzz.oracle import Oracle
 from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun

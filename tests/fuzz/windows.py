@@ -62,3 +62,25 @@ def pool(
     reduce: Callable[..., Array],
 ) -> Array:
     return reduce(views(x, kernel, strides, dilations, pads, fill), axis=-1)
+
+
+def scatter(x: Array, w: Array, a: dict[str, Any]) -> Array:
+    """A transposed convolution: every pixel adds its multiple of the kernel; weights ``(O, C/groups, *kernel)``."""
+    n, kernel, groups = w.ndim - 2, w.shape[2:], a.get("group", 1)
+    strides, dilations, pads = window(a, kernel)
+    extra = a.get("output_padding", [0] * n)
+    size = [
+        s * (m - 1) + d * (k - 1) + 1 + e
+        for m, k, s, d, e in zip(x.shape[2:], kernel, strides, dilations, extra, strict=True)
+    ]
+    out = np.zeros((x.shape[0], w.shape[0], *size), x.dtype)
+    per_in, per_out = w.shape[1], w.shape[0] // groups
+    for o in range(w.shape[0]):
+        first = o // per_out * per_in
+        for at in np.ndindex(*x.shape[2:]):
+            for tap in np.ndindex(*kernel):
+                where = tuple(p * s + t * d for p, s, t, d in zip(at, strides, tap, dilations, strict=True))
+                pixels = x[(slice(None), slice(first, first + per_in), *at)]
+                out[(slice(None), o, *where)] += pixels @ w[(o, slice(None), *tap)]
+    crop = tuple(slice(b, m - e) for m, (b, e) in zip(size, pads, strict=True))
+    return out[(slice(None), slice(None), *crop)]
