@@ -11,6 +11,7 @@ from ingest.onnx_files import Array, Shape, model, node, onnxruntime_outputs
 from ingest.test_rules import IMAGE, Case, ints, test_rule
 from onnx import TensorProto, helper
 
+from headrace.errors import UnsupportedError
 from headrace.ingest import from_proto
 from headrace.passes import to_integer
 
@@ -310,3 +311,21 @@ def test_qlinear_functions(kind: type) -> None:
         assert np.max(np.abs(got.astype(int) - expected)) <= 1, "a table of ONNX Runtime's own may be one off"
         assert np.mean(got != expected) < 0.02
         assert np.array_equal(to_integer(source).graph.run(feeds)["y"], got)
+
+
+def test_cast_of_a_constant_to_the_type_of_the_data() -> None:
+    """Only the type of the second input matters, so that the constant stays one."""
+    nodes = [node("CastLike", ["c", "x"], ["k"]), node("Add", ["x", "k"])]
+    proto = model(nodes, {"x": ["N", 3]}, {"c": np.array([1, -2, 2**24], np.int64)})
+    feeds = {"x": np.float32([[0.5, 1, -1], [2, -3, 0.25]])}
+    assert np.array_equal(from_proto(proto).run(feeds)["y"], onnxruntime_outputs(proto, feeds)["y"])
+    proto = model([node("CastLike", ["x", "x"])], {"x": ["N", 3]})
+    assert np.array_equal(from_proto(proto).run(feeds)["y"], feeds["x"])
+
+
+@pytest.mark.parametrize("values", [[1, -129, 3], [1.0, 2.0, 3.0]])
+def test_cast_of_a_constant_that_the_data_type_may_not_hold(values: list[float]) -> None:
+    nodes = [node("CastLike", ["c", "x"], ["k"], "culprit"), node("Add", ["x", "k"])]
+    proto = model(nodes, {"x": ["N", 3]}, {"c": np.array(values)}, kinds={"x": onnx.TensorProto.INT8})
+    with pytest.raises(UnsupportedError, match=r"'culprit' .* integers from -128 to 127"):
+        from_proto(proto)

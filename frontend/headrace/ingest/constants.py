@@ -43,7 +43,9 @@ def fold(node: Node, constants: Sequence[Constant | None]) -> list[Constant]:
     grid = constants[0].grid if constants and constants[0] is not None else None
     if grid is not None and node.proto.op_type in MOVEMENT:
         return _with_moved_grid(node, grid, values, results)
-    if grid is not None and node.proto.op_type == "Cast" and node.integer("to", 0) in _LOSSLESS:
+    like = constants[1] if node.proto.op_type == "CastLike" and len(constants) == 2 else None
+    to = onnx.helper.np_dtype_to_tensor_dtype(like.value.dtype) if like is not None else node.integer("to", 0)
+    if grid is not None and node.proto.op_type in ("Cast", "CastLike") and to in _LOSSLESS:
         return [Constant(results[0], grid)]
     return [Constant(r) for r in results]
 

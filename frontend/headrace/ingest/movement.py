@@ -9,7 +9,8 @@ import onnx
 
 from headrace.ingest.operands import Node, Operand, frame_axis
 from headrace.ingest.rules import imports
-from headrace.ir import IntRange, Shape, Value
+from headrace.ir import Element, FloatType, IntRange, Shape, Value
+from headrace.ir.grid import Constant
 from headrace.ir.integer import Reshape, Slice, Transpose
 from headrace.ir.ops import Concat, Function, Move
 
@@ -39,11 +40,14 @@ def cast(node: Node) -> Sequence[Operand]:
 
     A cast to float16 rounds; the canonical arithmetic is float32, so a cast to double changes nothing.
     """
+    like = node.operand(1) if node.proto.op_type == "CastLike" else None
+    if isinstance(like, Value):
+        return [_cast_like(node, node.operand(0), node.type(like).element)]
     x = node.value(0)
-    if node.proto.op_type == "Cast":
+    if like is None:
         kind = node.integer("to", onnx.TensorProto.UNDEFINED)
     else:
-        kind = onnx.helper.np_dtype_to_tensor_dtype(np.asarray(node.constant(1, "target type")).dtype)
+        kind = onnx.helper.np_dtype_to_tensor_dtype(np.asarray(like.value).dtype)
     if kind in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE):
         return [x]
     if kind == onnx.TensorProto.FLOAT16:
@@ -56,6 +60,27 @@ def cast(node: Node) -> Sequence[Operand]:
     if element.lo < limits.min or element.hi > limits.max:
         raise node.unsupported(f"a cast of integers from {element.lo} to {element.hi} to {limits.dtype}, which wraps")
     return [x]
+
+
+def _cast_like(node: Node, x: Operand, target: Element) -> Operand:
+    """A cast to the type of a tensor that depends on the input: only whether that is real or integer is known of it.
+
+    Raises:
+        UnsupportedError: when *target* is of integers that do not include every value of *x*.
+    """
+    if isinstance(target, FloatType):
+        return x if isinstance(x, Value) else Constant(np.asarray(x.value, np.float32), x.grid)
+    if isinstance(x, Value):
+        element = node.type(x).element
+        fits = isinstance(element, IntRange) and target.lo <= element.lo and element.hi <= target.hi
+    else:
+        fits = x.value.dtype.kind in "iu" and bool(np.all((x.value >= target.lo) & (x.value <= target.hi)))
+    if not fits:
+        raise node.unsupported(
+            f"a cast to the type of input 1, integers from {target.lo} to {target.hi}; input 0 must be integers of that "
+            "range"
+        )
+    return x
 
 
 _INTEGERS = {
