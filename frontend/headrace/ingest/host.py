@@ -17,6 +17,10 @@ from headrace.ir.ops import SourceOp
 from headrace.ir.real import Real
 
 
+_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
+"""Operators whose first axis is time, unless their ``layout`` says otherwise."""
+
+
 @dataclass(frozen=True, eq=False)
 class HostOp(SourceOp):
     """One ONNX node, run as it is on real data; its outputs must keep the batch axis first."""
@@ -50,6 +54,8 @@ def host_operator(node: Node) -> Sequence[Operand]:
     Raises:
         UnsupportedError: when it cannot be run, or does not keep frames apart.
     """
+    if node.proto.op_type in _RECURRENT and not node.integer("layout", 0):
+        raise node.unsupported("it reads axis 0 as time, but axis 0 holds independent frames")
     sources = [x for x in node.inputs if isinstance(x, Value)]
     trials = []
     for batch in (2, 3):
@@ -58,7 +64,10 @@ def host_operator(node: Node) -> Sequence[Operand]:
         except UnsupportedError:
             raise
         except Exception as error:
-            raise node.unsupported(f"{node.proto.op_type} is not supported here: {error}") from error
+            shapes = ", ".join(str(list(node.shape(x))) for x in sources)
+            raise node.unsupported(
+                f"it is not supported: it has no hardware, and cannot be run on the host for frames of shape {shapes}"
+            ) from error
     for two, three in zip(*trials, strict=True):
         if two.shape[:1] != (2,) or three.shape[:1] != (3,) or two.shape[1:] != three.shape[1:]:
             raise node.unsupported(

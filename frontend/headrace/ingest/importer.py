@@ -168,6 +168,8 @@ class _Import:
     def _inputs(self) -> None:
         real = [info for info in self.proto.input if info.name not in self.env]
         for info in real:
+            if info.name in self.graph.inputs:
+                raise self._error(f"two graph inputs are called '{info.name}'")
             shape, batch = self._declared_shape(info)
             self.batch = batch
             self.env[info.name] = self.graph.input(info.name, TensorType(shape, self._element(info)))
@@ -201,6 +203,8 @@ class _Import:
         return IntRange(int(limits.min), int(limits.max))
 
     def _output(self, info: onnx.ValueInfoProto) -> None:
+        if info.name in self.graph.outputs:
+            raise self._error(f"two graph outputs are called '{info.name}'")
         operand = self.env.get(info.name)
         if operand is None:
             raise self._error(f"graph output '{info.name}' is made by no node")
