@@ -15,6 +15,14 @@ def test_defaults() -> None:
     assert (config.target_fps, config.clock_mhz, config.folding) == (None, 200.0, None)
 
 
+def test_messages_name_the_folding_file_that_was_given(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text("{}")
+    assert BuildConfig.checked(folding=path).model_copy(update={"name": "x"}).folding_source == str(path)
+    assert BuildConfig.checked(folding={}).folding_source == "the folding dictionary"
+    assert "folding_file" not in BuildConfig.checked(folding=path).model_dump_json()
+
+
 def test_folding_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "folding.json"
     path.write_text('{"MVAU_0": {"PE": 2}}')

@@ -159,8 +159,9 @@ def test_a_written_file_reads_back(tmp_path: Path) -> None:
             r"layer 'fc1' \(MVAU\): PE=4 does not divide MH=6; valid: 1, 2, 3, 6. Set in folding.json, key \"MVAU_1\".",
         ),
         ({"fc0": {"SIMD": 5}}, r"SIMD=5 does not divide MW=12; .* key \"fc0\""),
-        ({"MVAU_0": {"PE": "2"}}, r"PE='2' does not divide"),
-        ({"MVAU_0": {"PE": True}}, r"PE=True does not divide"),
+        ({"MVAU_0": {"PE": "2"}}, r"PE='2' must be a whole number; valid: 1, 2, 4, 8"),
+        ({"MVAU_0": {"PE": True}}, r"PE=True must be a whole number"),
+        ({"MVAU_0": {"PE": 2.0}}, r"PE=2.0 must be a whole number"),
         ({"MVAU_0": {"PE": 0}}, r"PE=0 does not divide"),
         ({"MVA_hls_1": {"PE": 1}}, r"key \"MVA_hls_1\": there is no such layer \(did you mean 'MVAU_1'\?\)"),
         ({"MVAU_7": {"PE": 1}}, r"key \"MVAU_7\": there is no such layer"),
@@ -174,6 +175,9 @@ def test_a_written_file_reads_back(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_refused(settings: dict[str, dict[str, object]], message: str) -> None:
     with pytest.raises(FoldingError, match=message):
         apply_folding(unfolded(), settings)
+    with pytest.raises(FoldingError) as error:
+        apply_folding(unfolded(), settings, file="mine.json")
+    assert "folding.json" not in str(error.value)
 
 
 def test_finn_files_may_say_more() -> None:
@@ -194,7 +198,13 @@ def test_finn_files_may_say_more() -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "is not JSON"), ("[1]", "must hold an object"), ('{"MVAU_0": 3}', "must hold an object")],
+    [
+        ("{", "is not JSON"),
+        ('{"MVAU_0": {"PE": 2}, "MVAU_0": {"PE": 4}}', r'folding\.json has the key "MVAU_0" twice'),
+        ('{"MVAU_0": {"PE": 2, "PE": 4}}', r'has the key "PE" twice'),
+        ("[1]", "must hold an object"),
+        ('{"MVAU_0": 3}', "must hold an object"),
+    ],
 )
 def test_files_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "folding.json"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from headrace.codegen.design import Backend
 from headrace.errors import InputError, did_you_mean
@@ -41,6 +41,12 @@ class BuildConfig(BaseModel):
     backend: Backend = "rtl"
     verify_frames: Annotated[int, Field(ge=1)] = 32
     seed: int = 0
+    _folding_file: str | None = PrivateAttr(default=None)
+
+    @property
+    def folding_source(self) -> str:
+        """What messages call the place that the folding was given in."""
+        return self._folding_file or "the folding dictionary"
 
     @classmethod
     def checked(cls, folding: Path | str | Folding | None = None, **settings: object) -> BuildConfig:
@@ -56,9 +62,12 @@ class BuildConfig(BaseModel):
         """
         values = read_folding(folding) if isinstance(folding, str | Path) else folding
         try:
-            return cls.model_validate({**settings, "folding": values})
+            config = cls.model_validate({**settings, "folding": values})
         except ValidationError as error:
             raise InputError(_sentence(error)) from error
+        if isinstance(folding, str | Path):
+            config._folding_file = str(folding)
+        return config
 
 
 def read_config(path: Path) -> BuildConfig:

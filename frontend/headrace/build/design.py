@@ -83,7 +83,7 @@ class Design:
         Raises:
             FoldingError: when the configuration's folding does not fit.
         """
-        return schedule(self.unfolded, self.config)
+        return schedule(self.unfolded, self.config, self.config.folding_source)
 
     @cached_property
     def performance(self) -> Performance:

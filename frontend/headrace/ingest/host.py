@@ -16,7 +16,6 @@ from headrace.ir.op import Array
 from headrace.ir.ops import SourceOp
 from headrace.ir.real import Real
 
-
 _RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 """Operators whose first axis is time, unless their ``layout`` says otherwise."""
 

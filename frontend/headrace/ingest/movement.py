@@ -77,8 +77,8 @@ def _cast_like(node: Node, x: Operand, target: Element) -> Operand:
         fits = x.value.dtype.kind in "iu" and bool(np.all((x.value >= target.lo) & (x.value <= target.hi)))
     if not fits:
         raise node.unsupported(
-            f"a cast to the type of input 1, integers from {target.lo} to {target.hi}; input 0 must be integers of that "
-            "range"
+            f"a cast to the type of input 1, integers from {target.lo} to {target.hi}; input 0 must be integers of "
+            "that range"
         )
     return x
 

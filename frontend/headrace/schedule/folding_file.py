@@ -68,14 +68,36 @@ def read_folding(path: str | Path) -> dict[str, Settings]:
         FoldingError: when the file is missing, is not JSON, or is not an object of objects.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        data = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_without_doubles)
     except OSError as error:
         raise FoldingError(f"cannot read the folding file {path} ({error.strerror})") from error
+    except RecursionError as error:
+        raise FoldingError(f"the folding file {path} is nested too deeply") from error
+    except _DoubledKeyError as error:
+        raise FoldingError(
+            f"the folding file {path} has the key {json.dumps(error.key)} twice in one object"
+        ) from error
     except ValueError as error:
         raise FoldingError(f"the folding file {path} is not JSON ({error})") from error
     if not isinstance(data, dict) or not all(isinstance(v, dict) for v in data.values()):
         raise FoldingError(f'the folding file {path} must hold an object like {{"MVAU_0": {{"PE": 2, "SIMD": 4}}}}')
     return data
+
+
+class _DoubledKeyError(Exception):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of JSON; of a key that stands twice, the parser would silently keep the last."""
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _DoubledKeyError(key)
+        found[key] = value
+    return found
 
 
 def write_folding(graph: Graph) -> dict[str, Settings]:
@@ -93,7 +115,9 @@ def folding_json(graph: Graph) -> str:
     return json.dumps(write_folding(graph), indent=2) + "\n"
 
 
-def apply_folding(graph: Graph, settings: Mapping[str, Settings], finn_compatible: bool = False) -> Applied:
+def apply_folding(
+    graph: Graph, settings: Mapping[str, Settings], finn_compatible: bool = False, file: str = "folding.json"
+) -> Applied:
     """*graph* folded as *settings* say.
 
     A layer that is not mentioned follows its neighbour where it can: one that folds only over ``PE`` takes words as
@@ -103,6 +127,7 @@ def apply_folding(graph: Graph, settings: Mapping[str, Settings], finn_compatibl
         graph: layers without width converters and FIFOs.
         settings: as :func:`read_folding` returns them.
         finn_compatible: whether keys and settings that fit nothing are noted instead of refused.
+        file: what messages call the source of *settings*.
 
     Raises:
         FoldingError: names the layer, the value, the key, and what would be accepted.
@@ -117,21 +142,21 @@ def apply_folding(graph: Graph, settings: Mapping[str, Settings], finn_compatibl
         node = _find(key, numbered, found)
         if node is None:
             known = [*numbered, *found]
-            text = f"folding.json, key \"{key}\": there is no such layer{did_you_mean(key, known)}; layers: "
+            text = f'{file}, key "{key}": there is no such layer{did_you_mean(key, known)}; layers: '
             _refuse(text + _listing(numbered, found), finn_compatible, notes)
         elif node in chosen:
-            raise FoldingError(f"folding.json, keys \"{chosen[node][0]}\" and \"{key}\" both fold layer '{node}'")
+            raise FoldingError(f'{file}, keys "{chosen[node][0]}" and "{key}" both fold layer \'{node}\'')
         else:
             chosen[node] = (key, values)
     folded: dict[str, Layer] = {}
     explicit: set[str] = set()
     keys = {node: key for key, node in numbered.items()}
     for node, layer in found.items():
-        defaults = _defaults(settings.get(_DEFAULTS, {}), layer)
+        defaults = _defaults(settings.get(_DEFAULTS, {}), layer, file)
         key, values = chosen.get(node, (keys[node], {}))
         if defaults or values:
             explicit.add(node)
-        folded[node] = _fold(node, layer, {**defaults, **values}, key, finn_compatible, notes)
+        folded[node] = _fold(node, layer, {**defaults, **values}, (file, key), finn_compatible, notes)
     _follow(graph, folded, explicit)
     return Applied(rebuild(graph, folded), tuple(notes))
 
@@ -168,7 +193,7 @@ def _refuse(message: str, tolerant: bool, notes: list[str]) -> None:
     notes.append(message)
 
 
-def _defaults(defaults: Settings, layer: Layer) -> dict[str, object]:
+def _defaults(defaults: Settings, layer: Layer, file: str) -> dict[str, object]:
     """What the section ``Defaults`` says for *layer*: a value, or ``[value, [kinds]]`` as in FINN."""
     result = {}
     for name, entry in defaults.items():
@@ -176,7 +201,7 @@ def _defaults(defaults: Settings, layer: Layer) -> dict[str, object]:
         kinds: object = ["all"]
         if isinstance(entry, list):
             if len(entry) != 2 or not isinstance(entry[1], list):
-                raise FoldingError(f'folding.json, "Defaults": {name} must be a value or [value, [kinds]], not {entry}')
+                raise FoldingError(f'{file}, "Defaults": {name} must be a value or [value, [kinds]], not {entry}')
             value, kinds = entry
         assert isinstance(kinds, list)
         plain = {re.sub(r"_(hls|rtl)$", "", str(kind)) for kind in kinds}
@@ -191,14 +216,15 @@ def _options(layer: Layer) -> set[str]:
     return {f.name for f in fields(layer) if str(f.type).strip("'\"") == "str" or "Literal" in str(f.type)}
 
 
-def _fold(node: str, layer: Layer, values: Settings, key: str, tolerant: bool, notes: list[str]) -> Layer:
+def _fold(node: str, layer: Layer, values: Settings, place: tuple[str, str], tolerant: bool, notes: list[str]) -> Layer:
+    file, key = place
     where = f"layer '{node}' ({layer.kind})"
-    hint = f'Set in folding.json, key "{key}".'
+    hint = f'Set in {file}, key "{key}".'
     folding: dict[str, int] = {}
     for name, value in values.items():
         if name == _GUARD:
             if value != node:
-                raise FoldingError(f"folding.json, key \"{key}\" was written for layer '{value}' but is now '{node}'")
+                raise FoldingError(f"{file}, key \"{key}\" was written for layer '{value}' but is now '{node}'")
         elif name in layer.folding_choices:
             folding[name] = _legal(value, name, layer, where, hint)
         elif name.lower() in _options(layer):
@@ -214,8 +240,10 @@ def _fold(node: str, layer: Layer, values: Settings, key: str, tolerant: bool, n
 
 def _legal(value: object, name: str, layer: Layer, where: str, hint: str) -> int:
     choices = layer.folding_choices[name]
-    if isinstance(value, bool) or not isinstance(value, int) or value not in choices:
-        valid = ", ".join(map(str, choices))
+    valid = ", ".join(map(str, choices))
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise FoldingError(f"{where}: {name}={value!r} must be a whole number; valid: {valid}. {hint}")
+    if value not in choices:
         whole = choices[-1]
         text = f"{name}={value!r} does not divide {_whole(layer, name, whole)}; valid: {valid}"
         raise FoldingError(f"{where}: {text}. {hint}")
@@ -251,4 +279,3 @@ def _follow(graph: Graph, folded: dict[str, Layer], explicit: set[str]) -> None:
 def _match(folded: dict[str, Layer], node: str, name: str, elements: int) -> None:
     if elements in folded[node].folding_choices[name]:
         folded[node] = folded[node].with_folding(**{name: elements})
-

@@ -28,18 +28,23 @@ class FoldingSettings(Protocol):
     def folding(self) -> Mapping[str, Mapping[str, Any]] | None: ...
 
 
-def schedule(design: HardwareDesign, settings: FoldingSettings) -> HardwareDesign:
+def schedule(design: HardwareDesign, settings: FoldingSettings, folding_file: str = "folding.json") -> HardwareDesign:
     """*design* folded, with width converters and FIFOs.
 
     Layers are folded for the target rate, or for :func:`~headrace.schedule.solver.default_target` without one; what
     the folding dictionary says comes on top; settings in it that change nothing are noted in the result.
+
+    Args:
+        design: the layers before folding.
+        settings: the rate, and the folding dictionary.
+        folding_file: what messages call the source of the dictionary.
 
     Raises:
         FoldingError: when the rate cannot be reached, or the dictionary does not fit.
     """
     folded, notes = _solved(design.graph, settings), design.notes
     if settings.folding is not None:
-        applied = apply_folding(folded, settings.folding)
+        applied = apply_folding(folded, settings.folding, file=folding_file)
         folded, notes = applied.graph, (*notes, *applied.notes)
     return replace(design, graph=insert_fifos(insert_width_converters(folded)), notes=notes)
 
