@@ -21,7 +21,7 @@ def checked(node: Node, weights: Constant) -> Constant:
     Raises:
         ModelError: otherwise.
     """
-    if weights.value.size == 0 or not np.all(np.isfinite(weights.value.astype(np.float64))):
+    if weights.value.size == 0 or (weights.value.dtype.kind == "f" and not np.all(np.isfinite(weights.value))):
         raise node.error(
             f"its weights {list(weights.value.shape)} must hold at least one value, and finite numbers only"
         )

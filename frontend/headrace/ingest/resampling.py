@@ -119,10 +119,17 @@ def resize(node: Node) -> Sequence[Operand]:
         return host_operator(node)
     if rounding not in _ROUNDINGS:
         raise node.error(f"its nearest_mode '{rounding}' is none of {', '.join(_ROUNDINGS)}")
-    for axis, (size, scale) in enumerate(_sizes(node, x)):
-        n = node.shape(x)[axis]
+    taken = []
+    for n, (size, scale) in zip(node.shape(x), _sizes(node, x), strict=True):
         positions = [_source(transform, k, n, size, scale, node) for k in range(size)]
-        x = gathered(node, x, axis, [min(max(_ROUNDINGS[rounding](p), 0), n - 1) for p in positions])
+        taken.append([min(max(_ROUNDINGS[rounding](p), 0), n - 1) for p in positions])
+    factors = [len(indices) // n for n, indices in zip(node.shape(x), taken, strict=True)]
+    whole = zip(node.shape(x), factors, taken, strict=True)
+    repeats = [indices == np.repeat(np.arange(n), factor).tolist() for n, factor, indices in whole]
+    if factors[0] == 1 and all(repeats) and max(factors) > 1:
+        return [node.add(Move(IntUpsample(tuple(factors[1:]))), x)]
+    for axis, indices in enumerate(taken):
+        x = gathered(node, x, axis, indices)
     return [x]
 
 
@@ -241,9 +248,13 @@ def depth_and_space(node: Node) -> Sequence[Operand]:
         mode = node.text("mode", "DCR")
         if c % (b * b) or mode not in ("DCR", "CRD"):
             raise node.error(f"blocksize {b} squared does not divide {c} channels, or its mode '{mode}' is unknown")
-        split, perm = ((b, b, c // (b * b), h, w), (2, 3, 0, 4, 1)) if mode == "DCR" else (
-            (c // (b * b), b, b, h, w),
-            (0, 3, 1, 4, 2),
+        split, perm = (
+            ((b, b, c // (b * b), h, w), (2, 3, 0, 4, 1))
+            if mode == "DCR"
+            else (
+                (c // (b * b), b, b, h, w),
+                (0, 3, 1, 4, 2),
+            )
         )
         target = (c // (b * b), h * b, w * b)
     y = node.add(Move(Transpose(perm)), node.add(Move(Reshape(split)), x, suffix="split"), suffix="swap")

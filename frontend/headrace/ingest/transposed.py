@@ -93,5 +93,3 @@ def _to_reach(
         begin, end = (small, large) if auto == "SAME_UPPER" else (large, small)
         pads.append((begin, end - more))
     return tuple(pads)
-
-

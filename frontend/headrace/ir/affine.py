@@ -43,7 +43,7 @@ class IntAffine(Op):
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        view = (-1, *(1,) * (x.ndim - 2 - self.axis))
+        view = (-1, *(1,) * max(x.ndim - 2 - self.axis, 0))
         factor, term = (c.reshape(view) if c.size > 1 else c.reshape(()) for c in (self.factor, self.term))
         product = x.astype(np.int64) * factor
         if not self.significand:
@@ -69,6 +69,6 @@ class IntClip(Op):
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        view = (-1, *(1,) * (x.ndim - 2 - self.axis))
+        view = (-1, *(1,) * max(x.ndim - 2 - self.axis, 0))
         lo, hi = (b.reshape(view) if b.size > 1 else b.reshape(()) for b in (self.lo, self.hi))
         return (np.minimum(np.maximum(x.astype(np.int64), lo), hi),)

@@ -256,7 +256,8 @@ class Graph:
     def _execute(self, node: str, inputs: Sequence[Array]) -> tuple[Array, ...]:
         op = self.op(node)
         try:
-            return op.execute(*inputs)
+            with np.errstate(all="ignore"):  # infinities are values of float32; NaN is refused where it is quantized
+                return op.execute(*inputs)
         except ModelError as error:
             if error.node is not None:
                 raise

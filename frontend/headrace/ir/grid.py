@@ -25,6 +25,10 @@ WIDEST_SCALED_WEIGHT = 2**16
 """The same for weights that are multiples of a scale: floats of similar size always share a grid of some 24 bits."""
 
 
+SAMPLE = 2**12
+"""Weights whose grid is found value by value; whether the others lie on it takes one division each."""
+
+
 @dataclass(frozen=True, eq=False)
 class Grid:
     """``value = scale * q + bias`` with integer ``q``.
@@ -153,9 +157,16 @@ def find_grid(values: Array, axis: int | None) -> Grid | None:
 
 
 def _unique_grid(values: Double) -> tuple[float, Int] | None:
-    """:func:`common_grid` on the distinct magnitudes only: weights repeat few values."""
+    """:func:`common_grid` of the distinct values, found on a sample: its grid is that of all, if all lie on it."""
+    sample = np.unique(values.reshape(-1)[:: max(values.size // SAMPLE, 1)])
+    found = common_grid(sample, WIDEST_SCALED_WEIGHT)
+    if found is None:
+        return None
+    q = np.rint(values / found[0])
+    if np.abs(q).max(initial=0) <= WIDEST_SCALED_WEIGHT and np.array_equal(q * found[0], values):
+        return found[0], q.astype(np.int64)
     distinct, inverse = np.unique(values, return_inverse=True)
-    if distinct.size > 2**16:
+    if distinct.size > 2 * WIDEST_SCALED_WEIGHT + 1:
         return None
     found = common_grid(distinct, WIDEST_SCALED_WEIGHT)
     return None if found is None else (found[0], found[1][inverse].reshape(values.shape))

@@ -171,13 +171,15 @@ class Activation(Op):
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         (x,) = inputs
-        channels = self.thresholds.shape[0]
-        if channels not in (1, x.shape[self.axis]):
-            raise ModelError(f"{channels} threshold rows for {x.shape[self.axis]} channels")
+        channels, size = self.thresholds.shape[0], x.shape[self.axis] if x.shape else 1
+        if channels not in (1, size):
+            raise ModelError(f"{channels} threshold rows for {size} channels")
         return (TensorType(x.shape, self.output),)
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
+        if x.ndim == 1:  # one number a frame
+            return (self.execute(x[:, None])[0][:, 0],)
         count = count_thresholds(np.moveaxis(x, 1 + self.axis, -1), self.thresholds)
         kind = np.int32 if max(abs(self.output.lo), abs(self.output.hi)) < 2**30 else np.int64
         y = count * self.step.astype(kind) + self.base.astype(kind)
@@ -200,6 +202,8 @@ class Lookup(Op):
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
+        if x.ndim == 1:  # one number a frame
+            return (self.execute(x[:, None])[0][:, 0],)
         moved = np.moveaxis(x, 1 + self.axis, -1).astype(np.int64) - self.lo
         channel = np.arange(moved.shape[-1]) if self.table.shape[0] > 1 else 0
         return (np.ascontiguousarray(np.moveaxis(self.table[channel, moved], -1, 1 + self.axis)),)

@@ -52,5 +52,6 @@ def as_real(x: object) -> Real:
 
 
 def single(x: object) -> Single:
-    """*x* rounded once to float32."""
-    return np.asarray(x, dtype=np.float32)
+    """*x* rounded once to float32, to infinity where it is too large."""
+    with np.errstate(over="ignore"):
+        return np.asarray(x, dtype=np.float32)

@@ -26,6 +26,16 @@ Int = NDArray[np.int64]
 ENUMERABLE = 2**22
 """Largest number of (integer, channel) pairs that is run through the canonical operations one by one."""
 
+MANY_THRESHOLDS = 255
+"""Steps of different height are repeated thresholds: up to this many are taken even where a table is shorter."""
+
+
+FEW_PAIRS = 2**14
+"""Up to this many pairs, enumeration is quick whatever the function."""
+
+BISECTION_COST = 2
+"""Cost of one evaluation in a bisection relative to one in an enumeration, the exact counterpart included."""
+
 
 @dataclass(frozen=True, eq=False)
 class ChannelFunction:
@@ -166,10 +176,19 @@ def tabulate(f: ChannelFunction) -> Tabulated:
         NotExact: when the range cannot be enumerated and *f* is not proven monotone.
     """
     low, high = int(f.lo.min()), int(f.hi.max())
-    channels = int(np.prod(f.shape))
-    if (high - low + 1) * channels <= ENUMERABLE:
-        return _enumerated(f, low, high)
-    return _bisected(f, low, high)
+    pairs = (high - low + 1) * int(np.prod(f.shape))
+    if pairs > ENUMERABLE or (pairs > FEW_PAIRS and _bisection_is_cheaper(f, pairs)):
+        return _bisected(f, low, high)
+    return _enumerated(f, low, high)
+
+
+def _bisection_is_cheaper(f: ChannelFunction, pairs: int) -> bool:
+    """Whether *f* is proven monotone and has few levels for the size of its range."""
+    if f.direction() is None:
+        return False
+    first, last = (f(np.broadcast_to(end, f.shape)[None])[0] for end in (f.lo, f.hi))
+    levels = int(np.abs(last - first).max(initial=0)) // (2 if f.bipolar else 1)
+    return BISECTION_COST * levels * int(np.prod(f.shape)) * (int((f.hi - f.lo).max()) + 1).bit_length() < pairs
 
 
 def _bounds(f: ChannelFunction) -> tuple[Int, Int]:
@@ -205,12 +224,14 @@ def _output_range(f: ChannelFunction, lo: Int, hi: Int) -> IntRange:
 
 def _from_jumps(
     table: Int, jumps: Int, low: int, high: int, axis: int, output: IntRange, disagreements: int
-) -> Activation:
-    """Thresholds of a table whose rows are monotone."""
+) -> Activation | Lookup:
+    """Thresholds of a table whose rows are monotone, unless jumps of different height made them more than the table."""
     heights = np.abs(jumps)
     unit = int(np.gcd.reduce(heights, axis=None)) or 1
     counts = heights // unit
     total = int(counts.sum(axis=1).max(initial=0))
+    if total > max(table.shape[1], MANY_THRESHOLDS):
+        return Lookup(table, low, output, axis, disagreements)
     thresholds = np.full((table.shape[0], total), high + 1, np.int64)
     where = np.arange(low + 1, high + 1)
     for channel, row in enumerate(counts):
@@ -233,7 +254,8 @@ def _bisected(f: ChannelFunction, low: int, high: int) -> Tabulated:
     steps = int(np.abs(last - first).max(initial=0)) // unit
     if steps * int(np.prod(f.shape)) > ENUMERABLE:
         raise NotExact(f"it would need {steps} thresholds a channel; quantize to fewer levels")
-    found = _cross(f, lo, hi, first, direction, steps, unit)
+    goals = direction * first + unit * np.arange(1, steps + 1).reshape(-1, *(1,) * lo.ndim)
+    found = _reach(f, lo, hi, direction, np.broadcast_to(lo, goals.shape), np.broadcast_to(hi + 1, goals.shape), goals)
     thresholds = np.where(found > hi, high + 1, found).reshape(steps, first.size).T
     out_lo, out_hi = np.minimum(first, last), np.maximum(first, last)
     op = Activation(
@@ -248,27 +270,21 @@ def _bisected(f: ChannelFunction, low: int, high: int) -> Tabulated:
 
 
 def _disagreements(f: ChannelFunction, found: Int, lo: Int, hi: Int, direction: Int) -> int:
-    """Reachable integers that *f* and ``f.exact`` map differently: both are constant between their crossings."""
-    first, last = f.exact(lo[None])[0], f.exact(hi[None])[0]
-    ideal = _cross(f.exact, lo, hi, first, direction, int(np.abs(last - first).max(initial=0)), 1)
-    edges = np.sort(np.concatenate([lo[None], found, ideal, hi[None] + 1]), axis=0)
-    starts, lengths = np.minimum(edges[:-1], hi), np.diff(edges, axis=0)
-    return int(np.sum(lengths[f(starts) != f.exact(starts)]))
+    """Reachable integers that *f* and ``f.exact`` map differently, given where *f* rises: it is constant between."""
+    starts, stops = np.concatenate([lo[None], found]), np.concatenate([found, hi[None] + 1])
+    goals = direction * f(np.minimum(starts, hi))
+    first, last = (_reach(f.exact, lo, hi, direction, starts, stops, goal) for goal in (goals, goals + 1))
+    return int(np.sum((stops - starts) - (last - first)))
 
 
-def _cross(run: Callable[[Int], Int], lo: Int, hi: Int, first: Int, direction: Int, steps: int, unit: int) -> Int:
-    """For k = 1..steps and every channel, the smallest integer whose output is k units past the first one's.
+def _reach(run: Callable[[Int], Int], lo: Int, hi: Int, direction: Int, start: Int, stop: Int, goal: Int) -> Int:
+    """The smallest integer from *start* on for which ``direction * run`` reaches *goal*; *stop* when none below does.
 
-    ``hi + 1`` when there is none. All channels and levels are bisected together.
+    All channels and goals ``(n, *channels)`` are bisected together; *run* is asked about integers from *lo* to *hi*.
     """
-    if steps == 0:
-        return np.empty((0, *lo.shape), np.int64)
-    goal = unit * np.arange(1, steps + 1).reshape(-1, *(1,) * lo.ndim)
-    below = np.broadcast_to(lo, (steps, *lo.shape)).copy()  # f(below) has not reached the goal (f(lo) = first)
-    above = np.broadcast_to(hi + 1, (steps, *lo.shape)).copy()
-    while np.any(above - below > 1):
+    below, above = start - 1, stop.copy()
+    while np.any(active := above - below > 1):
         middle = below + (above - below) // 2
-        reached = direction * (run(middle) - first) >= goal
-        above = np.where(reached, middle, above)
-        below = np.where(reached, below, middle)
+        reached = direction * run(np.clip(middle, lo, hi)) >= goal
+        above, below = np.where(active & reached, middle, above), np.where(active & ~reached, middle, below)
     return above

@@ -223,7 +223,8 @@ class Analysis:
         table = tabulate(f)
         if table.identity and not f.bipolar and not table.op.disagreements:
             return x.value, table.lo, table.hi
-        if sum(n > 1 for n in f.shape) > 1:  # parameters vary along several axes: every element is a channel
+        # Parameters vary along several axes: every element is a channel. A frame that is one number needs an axis.
+        if sum(n > 1 for n in f.shape) > 1 or not x.shape:
             return self._flat(x, table.op, f.shape, name), table.lo, table.hi
         return self.emit(table.op, x.value, name=name), table.lo, table.hi
 

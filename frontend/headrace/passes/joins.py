@@ -10,20 +10,17 @@ follow any ratio and any rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headrace.ir.integer import Activation, Lookup
+from headrace.ir.integer import Activation, IntAffine, Lookup
 from headrace.ir.scaled import Int, NotExact
 from headrace.ir.types import IntRange
 from headrace.passes.fixed_point import to_integers
-from headrace.passes.joint_function import JointFunction, join_values
-
-STAIRS = 2**19
-"""Most steps of a staircase (codes x other integers x channels) that are computed."""
+from headrace.passes.joint_function import JointFunction
+from headrace.passes.stairs import Stairs, climb
 
 FEW_PAIRS, PAIRS = 2**10, 2**16
 """Entries of a table over all pairs of integers that is preferred to large factors, and most of one at all."""
@@ -31,13 +28,16 @@ FEW_PAIRS, PAIRS = 2**10, 2**16
 SMALL, LARGE = 16, 4096
 """Factors that are tried before and after tables for one branch."""
 
-TABLE = 2**16
-"""Most entries of the table that one branch may pass."""
+FEW_ENTRIES, TABLE = 2**8, 2**16
+"""Integers of a branch up to which it passes a table rather than multiplications, and most entries of such a table."""
+
+MULTIPLIERS = range(8, 29, 4)
+"""Binary places of the factors, one per channel, that are tried for a branch of many integers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Combination:
-    """``k = sum of factors[i] * q[i]`` (of ``tables[i][q[i]]`` where there is one), and the code as a function of k.
+    """``k = sum of factors[i] * q[i]`` (of ``tables[i](q[i])`` where there is one), and the code as a function of k.
 
     Attributes:
         factors: one per source.
@@ -47,7 +47,7 @@ class Combination:
     """
 
     factors: tuple[int, ...]
-    tables: dict[int, Lookup]
+    tables: dict[int, Lookup | IntAffine]
     op: Activation | Lookup
     lo: Int
     hi: Int
@@ -62,102 +62,13 @@ def combine(f: JointFunction) -> Combination | None:
         return _all_pairs(f)
     return (
         _linear(stairs, SMALL)
+        or _with_factors(stairs)
         or _with_table(stairs, 4)
         or _all_pairs(f, FEW_PAIRS)
         or _linear(stairs, LARGE)
         or _with_table(stairs, 10)
         or _all_pairs(f)
     )
-
-
-# -- the staircase ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Stairs:
-    """A monotone joint function, told by where it rises along one source.
-
-    Attributes:
-        f: the function.
-        main: index of the source along which it is told; ``sign`` (per channel) is its direction there.
-        others: integers of every source for each of the M combinations of the other sources, ``(M, C)``.
-        first: lowest value of ``sign * f``, ``(C,)``; every stair rises by *unit*.
-        at: for each of J stairs, combination and channel, the smallest integer of the main source that reaches it
-            (one past the reachable ones when none does), ``(J, M, C)``.
-        disagreements: pairs on which float32 and exact real arithmetic decide differently.
-    """
-
-    f: JointFunction
-    main: int
-    sign: Int
-    others: tuple[Int, ...]
-    first: Int
-    unit: int
-    at: Int
-    disagreements: int
-
-
-def climb(f: JointFunction) -> Stairs | None:
-    """The staircase of *f*; None when it is not proven monotone, or too large to compute."""
-    directions = f.directions()
-    if directions is None:
-        return None
-    counts = [int(hi.max()) - int(lo.min()) + 1 for lo, hi in f.bounds]
-    main = int(np.argmax(counts))
-    combinations = float(np.prod([float(n) for k, n in enumerate(counts) if k != main]))
-    if combinations * f.channels > STAIRS:
-        return None
-    others, real = _combinations(f, main)
-    sign = directions[main]
-    lo, hi = (np.broadcast_to(b, others[0].shape) for b in f.bounds[main])
-
-    def along(run: Callable[..., Int], q: Int) -> Int:
-        """``sign * run`` for integers *q* of the main source, ``(stairs, M, C)``."""
-        feeds = [q if k == main else np.broadcast_to(o, q.shape) for k, o in enumerate(others)]
-        result: Int = sign * run(*(part.reshape(-1, f.channels) for part in feeds)).reshape(q.shape)
-        return result
-
-    first, last = along(f, lo[None])[0].min(axis=0), along(f, hi[None])[0].max(axis=0)
-    unit = 2 if f.signs else 1
-    stairs = int((last - first).max()) // unit
-    if combinations * f.channels * max(stairs, 1) > STAIRS:
-        return None
-    goals = first + unit * np.arange(1, stairs + 1)[:, None, None]
-    at = _rise(lambda q: along(f, q) >= goals, lo, hi, stairs)
-    ideal = _rise(lambda q: along(f.exact, q) >= goals, lo, hi, stairs)
-    return Stairs(f, main, sign, others, first, unit, at, int(np.abs(at - ideal)[:, real].sum()))
-
-
-def _combinations(f: JointFunction, main: int) -> tuple[tuple[Int, ...], NDArray[np.bool_]]:
-    """Integers of every source for all combinations of the sources but *main*, and which are reachable everywhere."""
-    axes = [
-        np.arange(1) if k == main else np.arange(int(lo.min()), int(hi.max()) + 1)
-        for k, (lo, hi) in enumerate(f.bounds)
-    ]
-    grids = [g.reshape(-1, 1) for g in np.meshgrid(*axes, indexing="ij")]
-    clipped = tuple(
-        np.clip(g, lo, hi) if k != main else g + 0 * lo
-        for k, (g, (lo, hi)) in enumerate(zip(grids, f.bounds, strict=True))
-    )
-    real = np.ones(grids[0].shape[0], bool)
-    for k, (g, c) in enumerate(zip(grids, clipped, strict=True)):
-        if k != main:
-            real &= np.any(g == c, axis=1)
-    return clipped, real
-
-
-def _rise(reached: Callable[[Int], NDArray[np.bool_]], lo: Int, hi: Int, stairs: int) -> Int:
-    """By bisection of all stairs together, the smallest integer for which *reached* holds."""
-    below = np.broadcast_to(lo - 1, (stairs, *lo.shape)).copy()
-    above = np.broadcast_to(hi + 1, (stairs, *lo.shape)).copy()
-    while np.any(above - below > 1):
-        middle = below + (above - below) // 2
-        inside = np.clip(middle, lo, hi)
-        yes = reached(inside) & (middle >= lo)
-        active = above - below > 1
-        above = np.where(active & yes, middle, above)
-        below = np.where(active & ~yes, middle, below)
-    return above
 
 
 # -- combinations -----------------------------------------------------------------------------------------------------
@@ -174,7 +85,7 @@ def _linear(stairs: Stairs, largest: int) -> Combination | None:
 
 def _ratios(stairs: Stairs, largest: int) -> Iterator[tuple[int, ...]]:
     """Integer factors near the ratio of the branches' slopes, small first, reduced."""
-    slopes = _slopes(stairs.f)
+    slopes = stairs.slopes[:, 0]
     smallest = min((abs(s) for s in slopes if s), default=0.0)
     if not smallest or not np.all(np.isfinite(slopes)):
         return
@@ -198,23 +109,6 @@ def _ratios(stairs: Stairs, largest: int) -> Iterator[tuple[int, ...]]:
             yield factors
 
 
-def _slopes(f: JointFunction) -> list[float]:
-    """Real change per integer of each source, over its range, in the first channel and before the last steps."""
-    middle = [(lo[:1] + hi[:1]) // 2 for lo, hi in f.bounds]
-    found = []
-    for k, (lo, hi) in enumerate(f.bounds):
-        span = int(hi[0] - lo[0])
-        ends = []
-        for q in (lo[:1], hi[:1]):
-            feeds = {
-                v: np.broadcast_to(q if j == k else middle[j], (1, *f.shape)) for j, v in enumerate(f.sources)
-            }
-            sides = [join_values(side, feeds, exact=True) for side in (f.x.left, f.x.right)]
-            ends.append(float(np.asarray(f.x.op.combine_exact(*sides)).flat[0]))
-        found.append((ends[1] - ends[0]) / span if span else 0.0)
-    return found
-
-
 def _thresholds(stairs: Stairs, n: int, others: Int) -> Int | None:
     """Thresholds of ``k = n * q + others`` (``n > 0``) that separate every stair, ``(J, C)``, if there are any."""
     lo, hi = stairs.f.bounds[stairs.main]
@@ -225,6 +119,28 @@ def _thresholds(stairs: Stairs, n: int, others: Int) -> Int | None:
         return None
     found: Int = np.where(reached == far, far, below + 1)
     return found
+
+
+def _with_factors(stairs: Stairs) -> Combination | None:
+    """``k = 2^s * q0 + n[c] * q1``, for a branch of more integers than a small table has."""
+    if len(stairs.f.sources) != 2 or stairs.at.size == 0:
+        return None
+    other = 1 - stairs.main
+    (lo, hi), values = stairs.f.bounds[other], stairs.others[other]
+    with np.errstate(all="ignore"):
+        ratio = stairs.slopes[other] / stairs.slopes[stairs.main]
+    if values.shape[0] <= FEW_ENTRIES or not np.all(np.abs(ratio) < 2.0**16):
+        return None
+    for places in MULTIPLIERS:
+        n = np.rint(ratio * 2**places).astype(np.int64)
+        found = _thresholds(stairs, 2**places, n * values)
+        if found is not None:
+            ends = np.stack([n * lo, n * hi])
+            output = IntRange(int(ends.min()), int(ends.max()))
+            op = IntAffine(n, np.zeros(1, np.int64), output, _axis(stairs.f))
+            factors = tuple(2**places if k == stairs.main else 1 for k in range(2))
+            return _combination(stairs, factors, {other: op}, found, n * values)
+    return None
 
 
 def _with_table(stairs: Stairs, shifts: int) -> Combination | None:
@@ -254,8 +170,8 @@ def _with_table(stairs: Stairs, shifts: int) -> Combination | None:
     return None
 
 
-ROUNDS = 64
-"""Most relaxations of a table; the constraints of a hopeless one drift for ever."""
+ROUNDS = 2**23
+"""Most constraints that are looked at to relax a table: those of a hopeless one drift for ever."""
 
 
 def _fit(stairs: Stairs, n: int) -> Int | None:
@@ -264,7 +180,7 @@ def _fit(stairs: Stairs, n: int) -> Int | None:
     interior = (stairs.at > lo) & (stairs.at <= hi)
     mean = np.where(interior, stairs.at, 0).sum(axis=0) / np.maximum(interior.sum(axis=0), 1)
     table: Int = np.rint(-n * mean).astype(np.int64)
-    for _ in range(ROUNDS):
+    for _ in range(min(max(ROUNDS // stairs.at.size, 8), 64)):
         below = np.where(stairs.at > lo, n * (stairs.at - 1) + table, np.iinfo(np.int64).min // 4).max(axis=1)
         least = np.where(stairs.at <= hi, below[:, None] + 1 - n * stairs.at, np.iinfo(np.int64).min // 4).max(axis=0)
         if np.all(table >= least):
@@ -278,7 +194,7 @@ def _axis(f: JointFunction) -> int:
 
 
 def _combination(
-    stairs: Stairs, factors: Sequence[int], tables: dict[int, Lookup], thresholds: Int, others: Int
+    stairs: Stairs, factors: Sequence[int], tables: dict[int, Lookup | IntAffine], thresholds: Int, others: Int
 ) -> Combination:
     hi = stairs.f.bounds[stairs.main][1]
     n = factors[stairs.main]
@@ -288,9 +204,7 @@ def _combination(
     ends = [stairs.sign * stairs.first, stairs.sign * (stairs.first + stairs.unit * reached)]
     out_lo, out_hi = np.minimum(*ends), np.maximum(*ends)
     output = _output(stairs.f, out_lo, out_hi)
-    op = Activation(
-        rows, ends[0].copy(), stairs.sign * stairs.unit, output, _axis(stairs.f), stairs.disagreements
-    )
+    op = Activation(rows, ends[0].copy(), stairs.sign * stairs.unit, output, _axis(stairs.f), stairs.disagreements)
     shape = stairs.f.shape
     return Combination(tuple(factors), tables, op, out_lo.reshape(shape), out_hi.reshape(shape))
 

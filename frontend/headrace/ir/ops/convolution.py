@@ -109,9 +109,7 @@ class Conv(SourceOp):
         return (emit_conv(ctx, self, operands, operands.x.value, live),)
 
 
-def emit_conv(
-    ctx: Lowering, conv: Conv, operands: Operands, value: Value, live: Sequence[NDArray[np.bool_]]
-) -> Scaled:
+def emit_conv(ctx: Lowering, conv: Conv, operands: Operands, value: Value, live: Sequence[NDArray[np.bool_]]) -> Scaled:
     """Emit *conv* on the integers *value* and annotate the result.
 
     Padding is an operator of its own where real 0 is another integer than 0.

@@ -153,7 +153,7 @@ class Operands:
         zero: integers that stand for real 0, one or one per channel.
         product: weights and accumulator scale, for the integers with *zero* subtracted.
         lo, hi: bounds of those, one per channel.
-        on_grid: whether the accumulators are integers of the model's own grid.
+        unit: where the integers are float32 values times a power of two, that power; None on the model's own grid.
     """
 
     x: Scaled
@@ -161,7 +161,7 @@ class Operands:
     product: Product
     lo: Int
     hi: Int
-    on_grid: bool
+    unit: Double | None = None
 
 
 def integer_operands(
@@ -183,7 +183,7 @@ def integer_operands(
         scale, bias = q.affine
         zero = zero_point(scale, bias)
         aligned = product(scale, bias if zero is None else np.zeros(()))
-        on_grid = True
+        unit = None
     except NotExact as reason:
         if per_output(weights.grid.scale, 1 if axis < 0 else 0) is None:
             raise
@@ -191,13 +191,14 @@ def integer_operands(
             q = ctx.fixed(x)
         except NotExact:
             raise reason from None
-        aligned = product(q.affine[0], np.zeros(()))
-        zero, on_grid = None, False
+        unit = q.affine[0]
+        aligned = product(np.ones_like(unit), np.zeros(()))
+        zero = None
     offset = np.zeros((), np.int64) if zero is None else zero
     channels = q.shape[axis]
     lo, hi = (over_channels(a - offset, axis, channels, pick) for a, pick in ((q.lo, np.min), (q.hi, np.max)))
     flat = np.broadcast_to(channel_values(np.atleast_1d(offset), axis, "the zero point"), (channels,))
-    return Operands(q, flat.astype(np.int64), aligned, lo, hi, on_grid)
+    return Operands(q, flat.astype(np.int64), aligned, lo, hi, unit)
 
 
 def accumulator(ctx: Lowering, value: Value, shape: Shape, axis: int, operands: Operands, ranges: Int) -> Scaled:
@@ -212,14 +213,16 @@ def accumulator(ctx: Lowering, value: Value, shape: Shape, axis: int, operands: 
     view[axis] = -1
     product = operands.product
     scale, offset = compact(product.scale.reshape(view)), compact(product.offset.reshape(view))
-    if not operands.on_grid and int(np.abs(ranges).max()) >= DOUBLE:
+    if operands.unit is not None and int(np.abs(ranges).max()) >= DOUBLE:
         raise NotExact("the sums of its float32 input pass 2^53; put a quantizer before it")
     term = zero_sum(operands).reshape(view)
     lo, hi = ranges[0].reshape(view), ranges[1].reshape(view)
     steps = dequantizing_steps(scale, offset)
+    if operands.unit is not None:  # a step of its own: times the scale of the weights it could be too small for float32
+        steps = (*dequantizing_steps(operands.unit, np.zeros(())), *steps)
     raw = Scaled(value, shape, lo + term, hi + term, scale, offset, steps)
     y = shifted(ctx, raw, -term)
-    return y if operands.on_grid else replace(y, scale=None, bias=None)
+    return y if operands.unit is None else replace(y, scale=None, bias=None)
 
 
 def zero_sum(operands: Operands) -> Int:

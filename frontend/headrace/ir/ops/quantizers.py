@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.errors import ModelError
 from headrace.ir.grid import Grid
 from headrace.ir.op import Array, Op
 from headrace.ir.ops.base import SourceOp
@@ -73,7 +74,7 @@ class Quantizer(SourceOp):
         return (TensorType(np.broadcast_shapes(inputs[0].shape, self.parameter_shape())),)
 
     def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
-        return (self.dequantize(self.codes(inputs[0].value)),)
+        return (self.dequantize(self.codes(numbers(inputs[0].value))),)
 
     def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
         """A function of integers becomes an exact table or threshold set; on real data the host quantizes."""
@@ -81,6 +82,17 @@ class Quantizer(SourceOp):
         if isinstance(x, Floating):
             return (ctx.enter(x, self),)
         return (ctx.quantize(x, self),)
+
+
+def numbers(x: Single) -> Single:
+    """*x*, which a quantizer is about to read.
+
+    Raises:
+        ModelError: when some of it is NaN.
+    """
+    if np.any(np.isnan(x)):
+        raise ModelError("it quantizes what is not a number (NaN), as infinity minus infinity is")
+    return x
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +119,10 @@ class IntQuant(Quantizer):
 
     def _finish(self, y: Array) -> Int:
         rounded = rounding_function(self.rounding)(y)
-        wide = rounded.astype(np.float64)  # bounds of 25 bits and more are no float32 numbers
-        codes: Int = (np.clip(wide, self.lo, self.hi) - self.zero_point).astype(np.int64)
-        return codes
+        if max(-self.lo, self.hi) >= 2**24:  # such bounds are no float32 numbers
+            rounded = rounded.astype(np.float64)
+        codes: Int = np.clip(rounded, self.lo, self.hi).astype(np.int64)
+        return codes - self.zero_point.astype(np.int64) if np.any(self.zero_point) else codes
 
     def codes(self, x: Single) -> Int:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -313,4 +326,4 @@ class Codes(Op):
         return (TensorType(shape, self.quantizer.levels),)
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
-        return (self.quantizer.codes(as_real(inputs[0]).value),)
+        return (self.quantizer.codes(numbers(as_real(inputs[0]).value)),)
