@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
-_WIDTH, _HEIGHT = 236, 46
-_GAP_X, _GAP_Y = 28, 44
-_MARGIN = 8
-_LABEL = 150  # how far the text beside the rightmost arrow reaches past its box
+from headrace.build.placement import HEIGHT, WIDTH, Point, Wire, place
+
+_MARGIN = 10
+_LETTER, _LINE = 6.2, 14  # of a label: mean width of a letter, height of its line
+_SMALLEST = 0.7  # of its own size, to which the drawing shrinks; a narrower page scrolls it
 
 
 @dataclass(frozen=True)
@@ -31,63 +33,115 @@ class Arrow:
     label: str
 
 
-def draw(boxes: Mapping[str, Box], arrows: Sequence[Arrow]) -> str:
-    """SVG of a directed acyclic graph, flowing downwards.
+@dataclass(frozen=True)
+class _Area:
+    """A rectangle that text or a box covers."""
 
-    A box lies one row below the lowest box it reads (longest-path layering), so that every arrow points down.
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def overlaps(self, other: _Area) -> bool:
+        return (
+            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        )
+
+
+def draw(boxes: Mapping[str, Box], arrows: Sequence[Arrow]) -> str:
+    """SVG of a directed acyclic graph, flowing downwards; parallel branches lie side by side.
+
+    An arrow that passes rows without ending there has a lane of its own between their boxes.
 
     Args:
         boxes: nodes by name, in topological order.
         arrows: edges between them.
     """
-    rows = _rows(boxes, arrows)
-    widest = max(len(names) for names in rows)
-    width = widest * (_WIDTH + _GAP_X) - _GAP_X + 2 * (_MARGIN + _LABEL)
-    height = len(rows) * (_HEIGHT + _GAP_Y) - _GAP_Y + 2 * _MARGIN
-    corner: dict[str, tuple[float, float]] = {}
-    for row, names in enumerate(rows):
-        left = (width - (len(names) * (_WIDTH + _GAP_X) - _GAP_X)) / 2
-        for column, name in enumerate(names):
-            corner[name] = (left + column * (_WIDTH + _GAP_X), _MARGIN + row * (_HEIGHT + _GAP_Y))
-    parts = [_arrow(corner[a.source], corner[a.target], a.label) for a in arrows]
-    parts += [_box(*corner[name], box) for name, box in boxes.items()]
-    head = (
-        f'<svg class="graph" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" role="img" '
+    corners, wires = place(list(boxes), [(a.source, a.target) for a in arrows])
+    solid = [_Area(x, y, x + WIDTH, y + HEIGHT) for x, y in corners.values()]
+    labels: list[_Area] = []
+    parts = [f'<path class="wire" d="{_path(wire)}" marker-end="url(#tip)"/>' for wire in wires]
+    for arrow, wire in zip(arrows, wires, strict=True):
+        area = _label_area(arrow.label, wire, [*solid, *labels], wires)
+        labels.append(area)
+        text = f'x="{area.left:g}" y="{area.bottom - 4:g}"'
+        parts.append(f'<text class="wire" {text}>{escape(arrow.label)}</text>')
+    parts += [_box(*corners[name], box) for name, box in boxes.items()]
+    covered = [*solid, *labels, *(_Area(x, y, x, y) for wire in wires for x, y in wire)]
+    return _head(covered) + "".join(parts) + "</svg>"
+
+
+def _head(covered: Sequence[_Area]) -> str:
+    """The opening of a drawing that shows all that is *covered*."""
+    left = min((a.left for a in covered), default=0.0) - _MARGIN
+    top = min((a.top for a in covered), default=0.0) - _MARGIN
+    width = max((a.right for a in covered), default=0.0) + _MARGIN - left
+    height = max((a.bottom for a in covered), default=0.0) + _MARGIN - top
+    return (
+        f'<svg class="graph" viewBox="{left:g} {top:g} {width:g} {height:g}" width="{width:g}" height="{height:g}" '
+        f'style="min-width:{_SMALLEST * width:.0f}px" role="img" '
         'aria-label="Graph of the hardware layers"><defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" '
         'markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z"/></marker></defs>'
     )
-    return head + "".join(parts) + "</svg>"
 
 
-def _rows(boxes: Mapping[str, Box], arrows: Sequence[Arrow]) -> list[list[str]]:
-    depth: dict[str, int] = {}
-    for name in boxes:
-        depth[name] = max((depth[a.source] + 1 for a in arrows if a.target == name), default=0)
-    rows: list[list[str]] = [[] for _ in range(max(depth.values(), default=0) + 1)]
-    for name, row in depth.items():
-        rows[row].append(name)
-    return rows
+def _path(wire: Wire) -> str:
+    """Straight where it passes a row of boxes, curved where it changes its column between two rows."""
+    (x, y), rest = wire[0], wire[1:]
+    text = f"M{x:g} {y:g}"
+    for to_x, to_y in rest:
+        bend = (to_y - y) / 2
+        text += (
+            f"L{to_x:g} {to_y:g}" if to_x == x else f"C{x:g} {y + bend:g} {to_x:g} {to_y - bend:g} {to_x:g} {to_y:g}"
+        )
+        x, y = to_x, to_y
+    return text
 
 
-def _arrow(source: tuple[float, float], target: tuple[float, float], label: str) -> str:
-    x0, y0 = source[0] + _WIDTH / 2, source[1] + _HEIGHT
-    x1, y1 = target[0] + _WIDTH / 2, target[1]
-    bend = min((y1 - y0) / 2, _GAP_Y)
-    path = f"M{x0:g} {y0:g}C{x0:g} {y0 + bend:g} {x1:g} {y1 - bend:g} {x1:g} {y1:g}"
-    text = f'<text class="wire" x="{x1 + 7:g}" y="{y1 - _GAP_Y / 2 + 4:g}">{escape(label)}</text>'
-    return f'<path class="wire" d="{path}" marker-end="url(#tip)"/>{text}'
+def _label_area(label: str, wire: Wire, taken: Sequence[_Area], wires: Sequence[Wire]) -> _Area:
+    """The place beside *wire*, nearest to its end, where a label meets no box, no other label and the fewest wires."""
+    width = _LETTER * len(label)
+    best: tuple[int, _Area] | None = None
+    for start, end in reversed(list(pairwise(wire))):
+        for part in (0.5, 0.7, 0.3, 0.8, 0.2):
+            y = _along(start, end, part)[1]
+            beside = [a for a, b in (_along(start, end, k / 24) for k in range(25)) if abs(b - y) <= _LINE]
+            for left in (max(beside) + 6, min(beside) - 6 - width):
+                area = _Area(left, y - _LINE / 2, left + width, y + _LINE / 2)
+                if not any(area.overlaps(other) for other in taken):
+                    crossed = sum(_crosses(other, area) for other in wires)
+                    if best is None or crossed < best[0]:
+                        best = (crossed, area)
+        if best is not None and best[0] == 0:
+            break
+    if best is None:  # nowhere is free: beside the arrow's tip
+        x, y = wire[-1]
+        return _Area(x + 7, y - 8 - _LINE, x + 7 + width, y - 8)
+    return best[1]
+
+
+def _along(start: Point, end: Point, part: float) -> Point:
+    """A point of the curve that :func:`_path` draws between two points."""
+    weight = 3 * part**2 - 2 * part**3
+    height = 1.5 * part * (1 - part) + part**3
+    return start[0] + (end[0] - start[0]) * weight, start[1] + (end[1] - start[1]) * height
+
+
+def _crosses(wire: Wire, area: _Area) -> bool:
+    points = (_along(a, b, k / 24) for a, b in pairwise(wire) for k in range(25))
+    return any(area.left < x < area.right and area.top < y < area.bottom for x, y in points)
 
 
 def _box(x: float, y: float, box: Box) -> str:
     mark = " marked" if box.marked else ""
-    size = f'width="{_WIDTH}" height="{_HEIGHT}" rx="6"'
-    filled = max(0.0, min(box.fill, 1.0)) * _WIDTH
+    size = f'width="{WIDTH}" height="{HEIGHT}" rx="6"'
+    filled = max(0.0, min(box.fill, 1.0)) * WIDTH
     return (
-        f'<rect class="box{mark}" x="{x:g}" y="{y:g}" {size}/>'
-        f'<rect class="fill{mark}" x="{x:g}" y="{y + _HEIGHT - 4:g}" width="{filled:.1f}" height="4"/>'
+        f'<g><rect class="box{mark}" x="{x:g}" y="{y:g}" {size}/>'
+        f'<rect class="fill{mark}" x="{x:g}" y="{y + HEIGHT - 4:g}" width="{filled:.1f}" height="4"/>'
         f'<text class="title" x="{x + 10:g}" y="{y + 18:g}">{escape(_short(box.title, 30))}</text>'
         f'<text class="detail" x="{x + 10:g}" y="{y + 35:g}">{escape(_short(box.detail, 36))}</text>'
-        f"<title>{escape(box.title)}: {escape(box.detail)}</title>"
+        f"<title>{escape(box.title)}: {escape(box.detail)}</title></g>"
     )
 
 

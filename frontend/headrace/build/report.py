@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 
+import networkx as nx
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from headrace.build.drawing import Arrow, Box, draw
 from headrace.build.journal import StepRecord
 from headrace.build.verify import Comparison
-from headrace.ir import Graph, Value
+from headrace.codegen.design import Backend
+from headrace.ir import Graph, Input, Output, Value
 from headrace.layers import Layer, StreamType
+from headrace.passes.hardware_design import HardwareDesign
+from headrace.passes.partition import Partition
 from headrace.schedule import LayerPerformance, Performance
 from headrace.schedule.streams import layers
 
@@ -54,6 +58,7 @@ class Report:
     rows: Sequence[LayerRow]
     comparisons: Sequence[Comparison]
     disagreements: Mapping[str, int]
+    backend: Backend
     host: Sequence[str]
     steps: Sequence[StepRecord]
     graph: str = field(repr=False)
@@ -69,11 +74,22 @@ class Report:
         return self.performance.fps(self.clock_mhz)
 
     @property
-    def verdict(self) -> str:
+    def compared(self) -> str:
         """One sentence: what was compared (a build with a difference ends in an error, not in a report)."""
         values = sum(c.values for c in self.comparisons)
         frames = max((c.frames for c in self.comparisons), default=0)
-        return f"Exact: {values:,} values of {frames:,} random frames are equal at every stage of the compiler."
+        stages = "the model, the integer graph and the arithmetic of the hardware layers"
+        return f"Exact: {values:,} values of {frames:,} random frames are equal in {stages}."
+
+    @property
+    def not_simulated(self) -> str:
+        """One sentence: what the comparison does not cover."""
+        return not_simulated(self.backend)
+
+    @property
+    def verdict(self) -> str:
+        """Both."""
+        return f"{self.compared} {self.not_simulated}"
 
     def json(self) -> str:
         """The data of the page, without the drawing."""
@@ -84,6 +100,13 @@ class Report:
     def html(self) -> str:
         """The page; it refers to nothing outside itself."""
         return _environment().get_template("report.html.j2").render(report=self)
+
+
+def not_simulated(backend: Backend) -> str:
+    """One sentence: a build does not simulate what it generates, and how to."""
+    name, mode = ("C++", "hls") if backend == "hls" else ("SystemVerilog", "rtl")
+    also = "; the same holds for the C++, with --mode hls" if backend == "both" else ""
+    return f"The generated {name} was not simulated in this build: headrace run MODEL --mode {mode} does it{also}."
 
 
 def layer_rows(hardware: Graph, expected: Performance) -> list[LayerRow]:
@@ -113,10 +136,32 @@ def stream_text(stream: StreamType) -> str:
     return f"{shape} {kind} ×{stream.elements}"
 
 
-def drawing(hardware: Graph, rows: Sequence[LayerRow]) -> str:
+def end_boxes(hardware: HardwareDesign, parts: Partition) -> dict[str, Box]:
+    """The ends of the hardware graph by node, titled with the model's own inputs and outputs that they belong to."""
+    boxes = {}
+    for port in hardware.inputs:
+        before = nx.ancestors(parts.head.nx, parts.head.output_node(port.name))
+        boxes[port.node] = Box(_ends(parts.head, before, Input, port.name), f"input {port.range}")
+    for port in hardware.outputs:
+        after = nx.descendants(parts.tail.nx, parts.tail.input_node(port.name))
+        boxes[port.node] = Box(_ends(parts.tail, after, Output, port.name), f"output {port.range}")
+    return boxes
+
+
+def _ends(graph: Graph, nodes: Set[str], kind: type[Input] | type[Output], otherwise: str) -> str:
+    names, node_of = (graph.inputs, graph.input_node) if kind is Input else (graph.outputs, graph.output_node)
+    return ", ".join(name for name in names if node_of(name) in nodes) or otherwise
+
+
+def drawing(hardware: Graph, rows: Sequence[LayerRow], ends: Mapping[str, Box]) -> str:
     """SVG of the hardware graph; the bar in a box is the layer's share of the interval.
 
     What only moves a tensor is written beside the arrow that it lies on.
+
+    Args:
+        hardware: folded.
+        rows: its layers.
+        ends: the boxes of its inputs and outputs, by node.
     """
     by_name = {row.layer.name: row for row in rows}
     boxes: dict[str, Box] = {}
@@ -129,7 +174,7 @@ def drawing(hardware: Graph, rows: Sequence[LayerRow]) -> str:
             detail = f"{row.layer.kind} {row.folding}".strip() + f", {row.layer.cycles:,} cycles"
             boxes[name] = Box(name, detail, row.share, row.share == 1)
         else:
-            boxes[name] = Box(name, type(hardware.op(name)).__name__.lower())
+            boxes[name] = ends.get(name) or Box(name, type(hardware.op(name)).__name__.lower())
         arrows += [_arrow(hardware, by_name, value, Value(name, k)) for k, value in enumerate(hardware.sources(name))]
     return draw(boxes, arrows)
 

@@ -10,7 +10,7 @@ from headrace.build.config import CONFIG_FILE
 from headrace.build.design import Design
 from headrace.build.journal import Journal
 from headrace.build.output import write_files
-from headrace.build.report import Report, drawing, layer_rows
+from headrace.build.report import Report, drawing, end_boxes, layer_rows
 from headrace.build.verify import Comparison, verify_stages
 from headrace.schedule import apply_folding, folding_json
 from headrace.schedule.streams import layers
@@ -50,7 +50,7 @@ def fold(job: Build) -> str:
 def verify(job: Build) -> str:
     """The stages so far compute the same values on random frames (E4)."""
     job.comparisons += verify_stages(job.design, job.design.config.verify_frames, job.design.config.seed)
-    return f"{sum(c.values for c in job.comparisons):,} values equal at every stage"
+    return f"{sum(c.values for c in job.comparisons):,} values equal in model, integer graph and layer arithmetic"
 
 
 def generate(job: Build) -> str:
@@ -79,7 +79,8 @@ def report(job: Build) -> str:
         disagreements=dict(design.integer.disagreements),
         host=list(map(str, design.integer.blockers)),
         steps=list(job.journal.records),
-        graph=drawing(design.hardware.graph, rows),
+        graph=drawing(design.hardware.graph, rows, end_boxes(design.hardware, design.parts)),
+        backend=design.config.backend,
     )
     write_files(job.folder, {"report/index.html": page.html(), "report/report.json": page.json()})
     return "report/index.html"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from headrace.build.info import ModelInfo
-from headrace.build.report import layer_rows
+from headrace.build.report import layer_rows, not_simulated
 from headrace.build.terminal import console, table
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def print_design(design: Design) -> None:
     out.print(layer_table(design))
     rate, interval = expected.fps(clock), expected.interval
     out.print(f"\n{rate:,.0f} frames/s at {clock:g} MHz: one every {interval:,} cycles (* sets it)")
+    out.print(not_simulated(design.config.backend), soft_wrap=True)
     if design.folder is not None:
         out.print(f"Report: {design.folder / 'report' / 'index.html'}", soft_wrap=True)
 

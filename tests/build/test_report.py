@@ -1,0 +1,102 @@
+"""The report: branches drawn apart, ends named as in the model, and no claim of a simulation that was not run."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tests.models import QONNX, quantized_mlp
+
+from headrace.build.design import Design
+from headrace.build.drawing import Arrow, Box, draw
+from headrace.build.placement import HEIGHT, WIDTH, place
+from headrace.build.report import end_boxes, not_simulated
+from headrace.ingest import from_proto
+
+RESIDUAL = [("stem", "fork"), ("fork", "a"), ("a", "b"), ("b", "join"), ("fork", "join"), ("join", "end")]
+U_SHAPE = [
+    *(("in", "d0"), ("d0", "d1"), ("d1", "d2"), ("d2", "bottom"), ("bottom", "u2"), ("u2", "u1"), ("u1", "u0")),
+    *(("d2", "u2"), ("d1", "u1"), ("d0", "u0"), ("u0", "out"), ("u1", "part")),
+]
+PARALLEL = [("in", "a"), ("in", "b"), ("in", "c"), ("a", "join"), ("b", "join"), ("c", "join"), ("a", "join")]
+
+
+def nodes(edges: list[tuple[str, str]]) -> list[str]:
+    graph = dict.fromkeys(name for edge in edges for name in edge)
+    order: list[str] = []
+    while len(order) < len(graph):
+        order += [n for n in graph if n not in order and all(s in order for s, t in edges if t == n)]
+    return order
+
+
+@pytest.mark.parametrize("edges", [RESIDUAL, U_SHAPE, PARALLEL, [("a", "b")]])
+def test_boxes_and_wires_keep_apart(edges: list[tuple[str, str]]) -> None:
+    corners, wires = place(nodes(edges), edges)
+    for (ax, ay), (bx, by) in combinations(corners.values(), 2):
+        assert ay != by or abs(ax - bx) >= WIDTH
+    for (source, target), wire in zip(edges, wires, strict=True):
+        assert wire[0][1] == corners[source][1] + HEIGHT
+        assert wire[-1][1] == corners[target][1]
+        for (x0, y0), (x1, y1) in zip(wire[1:-1:2], wire[2:-1:2], strict=True):
+            assert x0 == x1
+            assert y1 - y0 == HEIGHT
+            assert all(y != y0 or not x < x0 < x + WIDTH for x, y in corners.values()), "a wire runs behind a box"
+    arrivals = [(target, wire[-1]) for (_, target), wire in zip(edges, wires, strict=True)]
+    assert len(set(arrivals)) == len(arrivals)
+
+
+@pytest.mark.parametrize("edges", [RESIDUAL, U_SHAPE, PARALLEL])
+def test_labels_meet_neither_boxes_nor_each_other(edges: list[tuple[str, str]]) -> None:
+    boxes = {name: Box(name, "detail") for name in nodes(edges)}
+    label = "8×8×4 UINT2 ×4 (FIFO)"
+    svg = draw(boxes, [Arrow(*edge, label) for edge in edges])
+    texts = [(float(x), float(y)) for x, y in re.findall(r'<text class="wire" x="(.*?)" y="(.*?)"', svg)]
+    assert len(texts) == len(edges)
+    for (ax, ay), (bx, by) in combinations(texts, 2):
+        assert abs(ay - by) >= 11 or abs(ax - bx) >= 6 * len(label)
+    for x, y in place(nodes(edges), edges)[0].values():
+        assert all(b <= y or b - 11 >= y + HEIGHT or a >= x + WIDTH or a + 6 * len(label) <= x for a, b in texts)
+    left, top, width, height = map(float, re.findall(r'viewBox="([^"]+)" width', svg)[0].split())
+    assert all(left <= x <= left + width - 6 * len(label) and top <= y <= top + height for x, y in texts)
+
+
+def test_ends_have_the_names_of_the_model() -> None:
+    design = Design(from_proto(quantized_mlp((6, 5, 4), 2, 0)))
+    titles = [box.title for box in end_boxes(design.hardware, design.parts).values()]
+    assert titles == ["x", "label"]
+
+
+def test_ends_of_a_model_with_several() -> None:
+    """Two inputs and two outputs keep apart, although the integer tensors at the ends have other names."""
+    numbers = {"scale": 0.5, "zero": 0.0, "bits": 3.0, "left_w": np.eye(4), "right_w": np.eye(4)}
+    constants = [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in numbers.items()]
+    made = []
+    for side in ("left", "right"):
+        made += [
+            helper.make_node("Quant", [side, "scale", "zero", "bits"], [f"{side}_q"], domain=QONNX, signed=1),
+            helper.make_node("Quant", [f"{side}_w", "scale", "zero", "bits"], [f"{side}_wq"], domain=QONNX, signed=1),
+            helper.make_node("MatMul", [f"{side}_q", f"{side}_wq"], [f"{side}_out"]),
+        ]
+    ends = [
+        [helper.make_tensor_value_info(f"{s}{e}", TensorProto.FLOAT, ["N", 4]) for s in ("left", "right")]
+        for e in ("", "_out")
+    ]
+    graph = helper.make_graph(made, "pair", ends[0], ends[1], constants)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(QONNX, 1)]
+    design = Design(from_proto(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9)))
+    titles = [box.title for box in end_boxes(design.hardware, design.parts).values()]
+    assert titles == ["left", "right", "left_out", "right_out"]
+
+
+def test_no_claim_of_a_simulation() -> None:
+    assert not_simulated("rtl") == (
+        "The generated SystemVerilog was not simulated in this build: headrace run MODEL --mode rtl does it."
+    )
+    assert "C++ was not simulated" in not_simulated("hls")
+    assert "--mode hls" in not_simulated("hls")
+    assert "--mode rtl" in not_simulated("both")
+    assert "--mode hls" in not_simulated("both")
