@@ -29,7 +29,9 @@ from headrace.ir.ops import (
     MaxPool,
     Move,
     Mul,
+    Power,
     PRelu,
+    Reciprocal,
     TopK,
     ToReal,
 )
@@ -300,6 +302,41 @@ def test_errors_name_the_node() -> None:
     wide = s.matmul(s.x, [[2**31]], name="fc")
     with pytest.raises(ModelError, match=r"^net.onnx: node 'fc' \(MatMul\): an accumulator could reach 2\^62"):
         to_integer(s.output(wide))
+
+
+def test_frames_of_one_number() -> None:
+    s = Source(4)
+    product = s.add(MatMul(weights([[1], [-2], [3], [1]])), s.quantized())
+    scalar = s.add(Move(integer_ops.Reshape(())), product)
+    model = check(s.output(s.quantized(s.add(Function("Sigmoid"), scalar), step=0.1)))
+    assert model.blockers == ()
+
+
+def test_float32_values_times_tiny_weights() -> None:
+    """2^-40 times 1e-30 is too small for float32 to hold all its digits; one after the other they are not."""
+    s = Source(3, integers=IntRange(1, 2000))
+    inverse = s.add(Reciprocal(np.float32([1.0])))
+    model = check(s.output(s.matmul(inverse, [[1], [2], [-3]], 1e-30)), np.arange(1, 2001).reshape(-1, 1).repeat(3, 1))
+    assert model.blockers == ()
+
+
+def test_jumps_of_different_height_become_a_table() -> None:
+    """0, 3486784401 and 4294967295: as thresholds of one height that would be a billion."""
+    s = Source(1, integers=IntRange(0, 2))
+    wide = IntQuant(np.float32([1.0]), np.float32([0]), 0, 2**32 - 1)
+    steep = s.add(Power(np.float32([20.0])), s.add(Mul(np.array([3.0]))))
+    model = check(s.output(s.add(wide, steep)), np.array([[0], [1], [2], [0]]))
+    assert integer_ops.Lookup in ops(model)
+
+
+def test_what_is_no_number_is_not_quantized() -> None:
+    s = Source(1)
+    infinite = s.add(Mul(np.array([1e38])), s.add(Mul(np.array([1e38])), s.quantized(step=1.0)))
+    graph = s.output(s.quantized(s.add(Mul(np.array([0.0])), infinite), name="q"))
+    with pytest.raises(ModelError, match=r"^net.onnx: node 'q' \(IntQuant\): it quantizes what is not a number"):
+        graph.run({"x": np.float32([[5.0]])})
+    with pytest.raises(ModelError, match="it quantizes what is not a number"):
+        to_integer(graph).graph.run({"x": np.float32([[5.0]])})
 
 
 # -- joins, movement, selection -----------------------------------------------------------------------------------
