@@ -218,6 +218,16 @@ def test_operators_without_a_rule_run_on_the_host() -> None:
     assert np.allclose(source.run({"x": X})["y"], np.sqrt((X * X).sum(1)))
 
 
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [("Shrink", {"lambd": 0.3, "bias": 0.1}), ("Hardmax", {"axis": 1}), ("LpNormalization", {"axis": 1, "p": 1})],
+)
+def test_their_attributes_count(op: str, attributes: dict[str, Any]) -> None:
+    proto = model([node(op, ["x"], **attributes)], {"x": ["N", 4]})
+    got, expected = from_proto(proto).run({"x": X})["y"], onnxruntime_outputs(proto, {"x": X})["y"]
+    assert np.allclose(got, expected, rtol=1e-6)
+
+
 def test_a_model_wrapper_is_accepted() -> None:
     class Wrapper:
         """As qonnx's ModelWrapper holds its model."""

@@ -191,6 +191,12 @@ def test_sums_of_narrow_arrays_do_not_wrap() -> None:
     assert joined.grid.q.item() == 2**20 * 2**25 + 2**20
 
 
+def test_sums_past_62_bits_are_refused() -> None:
+    far = np.array([[2**40]])
+    with pytest.raises(ModelError, match="too far apart in magnitude for integers of 62 bits"):
+        run(AddTensors(), on_grid(far, 1.0), on_grid(far, 2.0**-26))
+
+
 def test_concat_keeps_the_scale_of_each_part() -> None:
     x, y = np.array([[[1, 2]]]), np.array([[[3, 4]]])
     joined = run(Concat(0), on_grid(x, 0.5), on_grid(y, TENTH, 1.0))

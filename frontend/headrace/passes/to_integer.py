@@ -31,7 +31,8 @@ class IntegerModel:
         annotations: what the analysis knows of source tensors that have an integer tensor in *graph*, or a real one.
         blockers: what stays on the host although integers reached it, and why.
         disagreements: per node of *graph*, how many reachable integers float32 and exact real arithmetic map to
-            different codes: the only inputs on which another executor may differ.
+            different codes: where an executor of higher precision differs. One that lets rounding errors add up may
+            also differ where both meet a tie.
     """
 
     graph: Graph
