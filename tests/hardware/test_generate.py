@@ -36,7 +36,7 @@ HOSTILE = [
     "ap_clk",
     "s_axis_0",
     "input0",
-    "headrace_sum4",
+    "headrace_sum2",
     "con",
     "$display(1)",
     "9lives",

@@ -197,7 +197,7 @@ class MVAU(Layer):
             return 1 + tree_depth(ceil(self.simd / 6))
         if self.arithmetic == "multiply":
             return 1 + tree_depth(self.simd)
-        return 1 + tree_depth(ceil(self.simd / 4))
+        return 1 + tree_depth(ceil(self.simd / 2))
 
     # -- hardware ---------------------------------------------------------------------------------------------------
 
@@ -207,23 +207,18 @@ class MVAU(Layer):
         return self.nf * self.sf == 1
 
     def resources(self) -> Resources:
-        """An estimate: adders take 0.8 LUT a bit, multipliers up to 7 bits LUTs and wider ones a DSP48."""
-        lanes, rows = self.pe * self.simd, self.pe + (1 if self.arithmetic == "and" else 0)
-        xb, wb = self.stream.bits, self.weight_range.bits
-        lut, ff, dsp = 40.0, 40.0 + self.inputs[0].word_bits, 0.0
-        if self.arithmetic == "multiply":
-            dsp, lut = (lanes, lut) if min(xb, wb) > 7 else (0.0, lut + 0.6 * lanes * xb * wb)
-        if self.counted:
-            lut += rows * (3 * ceil(self.simd / 6) + ceil(self.simd / 6) * 4)
-            ff += rows * ceil(self.simd / 6) * 4
-        else:
-            lut += 0.8 * rows * (self.simd - 1) * (self.lane.bits + 1)
-            ff += rows * self.simd / 3 * (self.lane.bits + 2)
-        lut += rows * self.acc_bits + (self.pe * self.output.bits if self.doubled else 0)
-        ff += rows * self.acc_bits + self.pe * self.output.bits
-        total = Resources(lut, ff, dsp)
+        """An estimate, checked against yosys on arithmetic without memories: see :func:`dot_resources`."""
+        rows, lanes = self.pe + (1 if self.arithmetic == "and" else 0), self.pe * self.simd
+        dot = dot_resources(self)
+        doubling = self.output.bits if self.doubled else 0
+        total = Resources(
+            lut=60.0 + rows * (dot.lut + self.acc_bits) + self.pe * doubling,
+            ff=60.0 + rows * (dot.ff + self.acc_bits) + self.pe * self.output.bits + self.inputs[0].word_bits,
+            dsp=rows * dot.dsp,
+        )
         if not self.constant_weights:
-            total += memory_resources(self.nf * self.sf, lanes * wb) + Resources(ff=lanes * wb)
+            weight_bits = lanes * self.weight_range.bits
+            total += memory_resources(self.nf * self.sf, weight_bits) + Resources(ff=weight_bits)
         if self.nf > 1:
             total += memory_resources(2 * self.sf, self.inputs[0].word_bits)
         return total
@@ -279,15 +274,47 @@ class MVAU(Layer):
 
     @property
     def _library(self) -> tuple[str, ...]:
-        tree = ("headrace_adder_tree.sv.j2", "headrace_sum4.sv.j2")
+        tree = ("headrace_adder_tree.sv.j2", "headrace_sum2.sv.j2")
         if self.counted:
             return ("headrace_popcount.sv.j2", *tree)
         return ({"and": "headrace_dot_gate.sv.j2"}.get(self.arithmetic, f"headrace_dot_{self.arithmetic}.sv.j2"), *tree)
 
 
+def dot_resources(layer: MVAU) -> Resources:
+    """Estimate of one row's dot product, what synthesis by yosys for 7-series devices takes: a bit of an adder is a
+    LUT; a lane of a population count half a LUT, of a gate a LUT a bit, of a ternary factor two; a small multiplier
+    a LUT for each pair of bits, and a DSP48 from 5 x 5 bits."""
+    n, x, w, limit = layer.simd, layer.stream.bits, layer.weight_range.bits, layer.acc_bits
+    if layer.constant_weights:  # what is multiplied by 0 is not there
+        n = ceil(np.count_nonzero(layer.weights) / layer.mh)
+    term = min(layer.lane.bits, limit)
+    if layer.counted:
+        groups = ceil(n / 6)
+        return Resources(lut=3.0 * groups, ff=3.0 * groups) + tree_resources(groups, 3, limit)
+    if layer.arithmetic == "multiply":
+        dsp = min(x, w) >= 5
+        lanes = Resources(lut=0.0 if dsp else n * x * w, ff=0.0 if dsp else n * term, dsp=n if dsp else 0.0)
+        return lanes + tree_resources(n, term, limit)
+    bit_luts = 2 if layer.arithmetic == "select" and min(x, w) > 1 else 1
+    pairs = (n + 1) // 2
+    lut = pairs * term if layer.constant_weights else n * term * bit_luts
+    first = Resources(lut=lut, ff=pairs * min(term + 1, limit))
+    return first + tree_resources(pairs, min(term + 1, limit), limit)
+
+
+def tree_resources(terms: int, bits: int, limit: int) -> Resources:
+    """Adder tree of pairs with a register after each."""
+    total = Resources()
+    while terms > 1:
+        lut = terms // 2 * bits
+        terms, bits = (terms + 1) // 2, min(bits + 1, limit)
+        total += Resources(lut=lut, ff=terms * bits)
+    return total
+
+
 def tree_depth(terms: int) -> int:
-    """Stages of an adder tree that sums four terms a stage."""
-    return ceil(((terms - 1).bit_length()) / 2)
+    """Stages of an adder tree that sums pairs."""
+    return (terms - 1).bit_length()
 
 
 @lowers(IntMatMul)
