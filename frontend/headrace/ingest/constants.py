@@ -78,7 +78,8 @@ def evaluate(node: Node, values: Sequence[Array | None]) -> Sequence[Array]:
     try:
         if quick is not None and len(present) == len(values):
             return [quick(node, present)]
-        return _reference(node, values)
+        with np.errstate(all="ignore"):
+            return _reference(node, values)
     except ModelError:
         raise
     except Exception as error:  # the reference evaluator raises whatever its operators raise
