@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from headrace import __version__
-from headrace.errors import HeadraceError, InputError
+from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from headrace.build.journal import Journal
@@ -140,10 +140,9 @@ def run(
 ) -> None:
     """Run a model on arrays, in its own real values: as a float model, as integers, or as simulated RTL or HLS C++."""
     from headrace.build.api import load
-    from headrace.build.arrays import read_arrays, write_arrays
+    from headrace.build.arrays import check_writable, read_arrays, write_arrays
 
-    if output.is_dir():
-        raise InputError(f"{output}: is a folder; expected the name of an .npz file to write")
+    check_writable(output)
     design = load(model)
     outputs = design.run(read_arrays(source), mode=mode.value, origin=str(source), journal=_journal())
     write_arrays(output, outputs)

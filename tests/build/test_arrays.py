@@ -44,7 +44,11 @@ def test_good_feeds_keep_their_values(graph: Graph) -> None:
         ("image", np.ones((5, 3, 2), np.float32), "array 'image' has shape [5, 3, 2]; expected [frames, 2, 3]"),
         ("image", np.ones((2, 3), np.float32), "expected [frames, 2, 3]"),
         ("image", np.ones((0, 2, 3), np.float32), "holds no frames"),
-        ("image", np.ones((5, 2, 3), np.int64), "has type int64; expected float32"),
+        ("image", np.ones((5, 2, 3), np.bool_), "has type bool; expected float32"),
+        ("image", np.full((5, 2, 3), None), "has type object; expected float32"),
+        ("image", np.full((5, 2, 3), 2**24 + 1), "such as 16777217 at [0, 0, 0]; to round them, cast it with .astype"),
+        ("image", np.full((5, 2, 3), 2**63 - 1), "int64 with values that float32 cannot hold"),
+        ("image", np.full((5, 2, 3), 2**64 - 1, np.uint64), "uint64 with values that float32 cannot hold"),
         ("image", np.ones((5, 2, 3), np.complex64), "has type complex64; expected float32"),
         ("image", np.full((5, 2, 3), "x"), "expected float32"),
         ("image", np.full((5, 2, 3), 0.1), "float64 with values that float32 cannot hold"),
@@ -64,6 +68,24 @@ def test_bad_array(graph: Graph, name: str, array: Array, says: str) -> None:
     assert str(caught.value).startswith("x.npz: ")
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8, np.float64, np.float16, np.uint64])
+def test_exact_values_of_any_number_type(graph: Graph, kind: type) -> None:
+    values = [0, 1, 255] if np.dtype(kind).itemsize < 4 else [0, 3 * 2**29, 2**24 - 1]
+    values += [-(2**31)] if np.dtype(kind).itemsize > 2 and kind is not np.uint64 else []
+    values += [-(2**63)] if kind is np.int64 else [2**63] if kind is np.uint64 else []
+    for value in values:
+        checked = check_feeds(graph, {**good(), "image": np.full((5, 2, 3), value, kind)})["image"]
+        assert checked.dtype == np.float32
+        assert int(checked[4, 1, 2]) == value
+
+
+@pytest.mark.parametrize("feeds", [np.ones((5, 2, 3), np.float32), [1], None, "x"], ids=lambda x: type(x).__name__)
+def test_feeds_without_names(graph: Graph, feeds: object) -> None:
+    message = r"dict of arrays by input name: \{'image': array, 'codes': array, 'signs': array\}"
+    with pytest.raises(InputError, match=message):
+        check_feeds(graph, feeds)  # type: ignore[arg-type]
+
+
 def test_wrong_names(graph: Graph) -> None:
     with pytest.raises(InputError, match=r"no input 'imag' .did you mean 'image'.*expected 'image', 'codes', 'signs'"):
         check_feeds(graph, {**good(), "imag": np.ones(1)})
@@ -75,7 +97,7 @@ def test_wrong_names(graph: Graph) -> None:
 
 def test_file_round_trip_with_any_name(tmp_path: Path) -> None:
     arrays = {"file": np.arange(3), "a/b; rm -rf": np.ones((2, 0), np.float32), "../x": np.array(3), "": np.zeros(1)}
-    path = tmp_path / "deep" / "y.npz"
+    path = tmp_path / "y.npz"
     write_arrays(path, arrays)
     got = read_arrays(path)
     assert {n: (a.dtype, a.tolist()) for n, a in got.items()} == {n: (a.dtype, a.tolist()) for n, a in arrays.items()}
@@ -88,6 +110,8 @@ def test_unwritable(tmp_path: Path) -> None:
         write_arrays(tmp_path / "file" / "y.npz", {"y": np.ones(1)})
     with pytest.raises(InputError, match="cannot be written"):
         write_arrays(tmp_path, {"y": np.ones(1)})
+    with pytest.raises(InputError, match=r"there is no folder .*missing"):
+        write_arrays(tmp_path / "missing" / "y.npz", {"y": np.ones(1)})
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
 
 

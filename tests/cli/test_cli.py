@@ -40,7 +40,7 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, NDArray[np.f
 def test_modes_agree_on_any_batch(tiny_model: Path, frames: tuple[Path, NDArray[np.float32]], tmp_path: Path) -> None:
     results = {}
     for mode in ("float", "integer", "rtl"):
-        path = tmp_path / "new" / f"{mode}.npz"
+        path = tmp_path / f"{mode}.npz"
         done = headrace("run", tiny_model, "--input", frames[0], "--output", path, "--mode", mode)
         assert done.returncode == 0, done.stderr
         assert done.stdout == ""
@@ -129,7 +129,7 @@ class TestRefusals:
         wrong = {
             "did you mean 'x'": {"xx": x},
             "expected [frames, 12]": {"x": x[:, :11]},
-            "has type int64": {"x": x.astype(np.int64)},
+            "has type bool": {"x": x > 0},
             "nan at [3, 4]": {"x": nan},
             "pickled": {"x": np.array([None])},
         }
@@ -146,6 +146,12 @@ class TestRefusals:
     def test_output(self, tiny_model: Path, frames: tuple[Path, NDArray[np.float32]], tmp_path: Path) -> None:
         says = refused("run", tiny_model, "--input", frames[0], "--output", tmp_path, "--mode", "integer")
         assert "is a folder" in says
+        missing = tmp_path / "missing"
+        says = refused("run", tiny_model, "--input", frames[0], "--output", missing / "y.npz", "--mode", "integer")
+        assert f"there is no folder {missing}" in says
+        assert not missing.exists()
+        for command in (["info"], ["build", "-o", tmp_path / "out"]):
+            assert "is a folder, and no earlier build" in refused(*command, tmp_path)
         (tmp_path / "precious").write_text("")
         assert "not an earlier build" in refused("build", tiny_model, "-o", tmp_path)
         assert [p.name for p in tmp_path.iterdir()] == ["precious"]

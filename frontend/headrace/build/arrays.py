@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.errors import InputError, did_you_mean
 from headrace.ir import Array, Graph, TensorType
@@ -40,14 +41,26 @@ def read_arrays(path: Path) -> dict[str, Array]:
         raise InputError(f"{path}: not a readable .npz file of arrays ({error})") from error
 
 
+def check_writable(path: Path) -> None:
+    """Refuse an output file that is a folder, or lies in none.
+
+    Raises:
+        InputError: names the folder.
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: cannot be written: it is a folder; expected the name of an .npz file to write")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: cannot be written: there is no folder {path.parent}; make it first")
+
+
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write an ``.npz`` file that is whole or absent; names may be any text.
 
     Raises:
         InputError: when *path* cannot be written.
     """
+    check_writable(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
@@ -78,6 +91,8 @@ def plain_arrays(results: Mapping[str, object]) -> dict[str, Array]:
 def check_feeds(graph: Graph, feeds: Mapping[str, Array], origin: str = "feeds") -> dict[str, Array]:
     """*feeds* as the arrays that ``graph.run`` takes: float32, or int64 for integer inputs.
 
+    Real inputs take numbers of any float or integer type, as long as every value is one of float32: nothing is rounded.
+
     Args:
         graph: the graph whose inputs they are for.
         feeds: one array ``(frames, *shape)`` per graph input.
@@ -87,6 +102,11 @@ def check_feeds(graph: Graph, feeds: Mapping[str, Array], origin: str = "feeds")
         InputError: for a wrong or missing name, a wrong shape, type or number of frames, a value out of range, NaN or
             infinity.
     """
+    if not isinstance(feeds, Mapping):
+        example = ", ".join(f"'{name}': array" for name in graph.inputs)
+        raise InputError(
+            f"{origin}: expected a dict of arrays by input name: {{{example}}}, not {type(feeds).__name__}"
+        )
     expected = ", ".join(f"'{name}'" for name in graph.inputs)
     for name in feeds:
         if name not in graph.inputs:
@@ -115,16 +135,29 @@ def _check(name: str, array: Array, type_: TensorType, origin: str) -> Array:
 
 
 def _reals(where: str, array: Array) -> Array:
-    if array.dtype.kind != "f":
+    if array.dtype.kind not in "fiu":
         raise InputError(f"{where} has type {array.dtype}; expected float32")
     with np.errstate(over="ignore"):
         reals = array.astype(np.float32)
     if not np.isfinite(array).all():
         index = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
         raise InputError(f"{where} holds {array[tuple(index)]} at {index}; every value must be a finite number")
-    if not np.array_equal(reals, array):
-        raise InputError(f"{where} has type {array.dtype} with values that float32 cannot hold; expected float32")
+    lost = ~_held(array) if array.dtype.kind in "iu" else reals != array
+    if lost.any():
+        index = [int(i) for i in np.argwhere(lost)[0]]
+        raise InputError(
+            f"{where} has type {array.dtype} with values that float32 cannot hold, such as {array[tuple(index)]} at "
+            f"{index}; to round them, cast it with .astype(np.float32)"
+        )
     return reals
+
+
+def _held(integers: Array) -> NDArray[np.bool_]:
+    """Which integers are values of float32: those of at most 24 bits from the highest set one to the lowest."""
+    bits = integers.astype(np.uint64)
+    size = np.where(integers < 0, ~bits + np.uint64(1), bits)
+    lowest = size & (~size + np.uint64(1))
+    return np.asarray(size // np.maximum(lowest, np.uint64(1)) < 2**24)
 
 
 def _integers(where: str, array: Array, type_: TensorType) -> Array:

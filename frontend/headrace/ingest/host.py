@@ -63,9 +63,9 @@ def host_operator(node: Node) -> Sequence[Operand]:
         except UnsupportedError:
             raise
         except Exception as error:
-            shapes = ", ".join(str(list(node.shape(x))) for x in sources)
+            frames = ", ".join(str(list(node.shape(x))) for x in sources)
             raise node.unsupported(
-                f"it is not supported: it has no hardware, and cannot be run on the host for frames of shape {shapes}"
+                f"it is not supported: it has no hardware, and cannot be run on the host for frames of shape {frames}"
             ) from error
     for two, three in zip(*trials, strict=True):
         if two.shape[:1] != (2,) or three.shape[:1] != (3,) or two.shape[1:] != three.shape[1:]:

@@ -38,6 +38,11 @@ def read_onnx(path: str | Path) -> onnx.ModelProto:
         ModelError: when the file is missing or corrupt.
     """
     file = Path(path)
+    if file.is_dir():
+        raise ModelError(
+            "is a folder, and no earlier build (it has no design.json); expected an ONNX model or a build's folder",
+            file=str(path),
+        )
     if not file.is_file():
         raise ModelError("no such file; expected an ONNX model", file=str(path))
     try:
