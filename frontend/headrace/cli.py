@@ -10,17 +10,30 @@ import sys
 import traceback
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from headrace import __version__
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, printable
 
 if TYPE_CHECKING:
     from headrace.build.journal import Journal
 
+
+class _Commands(TyperGroup):
+    """All commands; an interrupt says so."""
+
+    def invoke(self, ctx: Any) -> object:  # typer has a click of its own, whose name is private
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _interrupted()
+
+
 app = typer.Typer(
+    cls=_Commands,
     name="headrace",
     help="Carry a low-bit network to simulated, bit-exact FPGA dataflow hardware.",
     no_args_is_help=True,
@@ -208,7 +221,7 @@ def main() -> None:
     try:
         app()
     except KeyboardInterrupt:
-        _fail("interrupted", 130)
+        _interrupted()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read the output has gone
         sys.exit(1)
@@ -223,10 +236,15 @@ def main() -> None:
         _fail(f"{type(error).__name__}: {error} (a bug in Headrace; --debug shows where)", 70)
 
 
+def _interrupted() -> NoReturn:
+    print("headrace: interrupted", file=sys.stderr)
+    sys.exit(130)
+
+
 def _fail(message: str, status: int) -> NoReturn:
     if _Session.debug:
         traceback.print_exc()
     colour = ("\033[31m", "\033[0m") if sys.stderr.isatty() else ("", "")
-    safe = "".join(c if c.isprintable() or c == "\n" else "?" for c in message)  # names come from model files
+    safe = printable(message, keep="\n")  # names come from model files
     print(f"headrace: {colour[0]}error:{colour[1]} {safe}", file=sys.stderr)
     sys.exit(status)

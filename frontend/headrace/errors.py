@@ -7,6 +7,7 @@ catches these. Anything that is not a :class:`HeadraceError` is a bug in Headrac
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 
 
@@ -33,7 +34,7 @@ class ModelError(HeadraceError):
 
     def __str__(self) -> str:
         where = [part for part in (self.file, f"node {self.node}" if self.node else None) if part]
-        return ": ".join([*where, self.message])
+        return printable(": ".join([*where, self.message]))
 
 
 class UnsupportedError(ModelError):
@@ -58,7 +59,30 @@ class VerificationError(HeadraceError):
     exit_status = 1
 
 
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode categories that steer a terminal or the direction of text, or end a line, instead of being seen."""
+
+
+def printable(text: str, limit: int | None = None, keep: str = "") -> str:
+    """*text* from a model file as it may be shown: what would steer a terminal is written as Python would, ``\\x1b``.
+
+    Args:
+        text: for example the name of a node, which may be any text.
+        limit: characters to show at most, with an ellipsis in the middle; None shows all.
+        keep: characters to leave as they are, for example line breaks in a text of several lines.
+    """
+    if not text.isascii() or not text.isprintable():
+        text = "".join(
+            c.encode("unicode_escape").decode() if unicodedata.category(c) in _UNSEEN and c not in keep else c
+            for c in text
+        )
+    if limit is None or len(text) <= limit:
+        return text
+    end = (limit - 1) // 2
+    return f"{text[: limit - 1 - end]}…{text[len(text) - end :]}"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``" (did you mean 'x'?)"`` for the nearest of *known*, or an empty string."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.75)
     return f" (did you mean '{near[0]}'?)" if near else ""

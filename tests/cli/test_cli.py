@@ -90,6 +90,55 @@ def test_info_shows_types_and_blockers(tiny_model: Path, tmp_path: Path) -> None
     assert "'soft' (Softmax)" in done.stdout
 
 
+def test_a_folding_that_misses_the_target_is_told(tiny_model: Path, tmp_path: Path) -> None:
+    folding = tmp_path / "mine.json"
+    folding.write_text('{"MVAU_0": {"PE": 1, "SIMD": 1}}')
+    done = headrace("build", tiny_model, "-o", tmp_path / "out", "--target-fps", "2e7", "--folding", folding)
+    assert done.returncode == 0, done.stderr
+    (warning,) = [text for text in done.stderr.splitlines() if text.startswith("headrace: warning: ")]
+    for part in ("layer 'fc0' needs 96 cycles", str(folding), "reaches 2,083,333 of the 20,000,000 frames"):
+        assert part in warning
+    report = json.loads((tmp_path / "out" / "report" / "report.json").read_text())
+    assert any("reaches 2,083,333" in step["note"] for step in report["steps"])
+    assert "warning: layer 'fc0'" in (tmp_path / "out" / "build.log").read_text()
+
+
+def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    evil = "a\x1b]0;title\x07\n\x9b31m\u202e" + "b" * 100
+    model = quantized_mlp((12, 8, 5), 3, seed=1)
+    for node in model.graph.node:
+        node.name += evil
+    onnx.save(model, str(tmp_path / "evil.onnx"))
+    info = headrace("info", tmp_path / "evil.onnx")
+    built = headrace("build", tmp_path / "evil.onnx", "-o", tmp_path / "out")
+    model.graph.node[-1].op_type = "Nothing\x1b[31m"
+    onnx.save(model, str(tmp_path / "worse.onnx"))
+    says = refused("info", tmp_path / "worse.onnx")
+    assert (info.returncode, built.returncode) == (0, 0), info.stderr + built.stderr
+    for text in (info.stdout, built.stdout, built.stderr, says):
+        assert not set(text) & set("\x1b\x07\x9b\u202e")
+    assert r"a\x1b]0;title\x07\n\x9b31m" in info.stdout
+    assert "…bbb" in info.stdout
+    assert r"Nothing\x1b[31m" in says
+
+
+def test_interrupt(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from headrace import cli
+    from headrace.build import api
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "load", stop)
+    monkeypatch.setattr(sys, "argv", ["headrace", "info", str(tiny_model)])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "headrace: interrupted\n"
+
+
 def test_doctor_and_version() -> None:
     done = headrace("doctor")
     assert done.returncode == 0, done.stdout
@@ -127,7 +176,7 @@ class TestRefusals:
         nan = x.copy()
         nan[3, 4] = np.nan
         wrong = {
-            "did you mean 'x'": {"xx": x},
+            "no input 'xx'; expected 'x'": {"xx": x},
             "expected [frames, 12]": {"x": x[:, :11]},
             "has type bool": {"x": x > 0},
             "nan at [3, 4]": {"x": nan},

@@ -1,7 +1,12 @@
 """From a model file to a verified design on disk, and running it.
 
-``headrace.build`` is this package and, called, the function that builds: importing a package binds its name in the
-parent, so the two can only share the name by being one object.
+This package is also the function that builds. Call it::
+
+    design = headrace.build("model.onnx", "out", target_fps=100_000, clock_mhz=200)
+    y = design.run({"x": x}, mode="rtl")
+
+``help(headrace.build.build)`` tells all of its arguments; ``headrace.load`` opens a model or an earlier build.
+(Importing a package binds its name in the parent: package and function can only share the name by being one object.)
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from headrace.build.config import CONFIG_FILE, BuildConfig, Folding, read_config
 from headrace.build.design import Design
 from headrace.build.journal import Journal
 from headrace.build.output import MARKER, staged
-from headrace.build.steps import STEPS, Build
+from headrace.build.steps import STEPS, Build, fold
 from headrace.codegen.design import Backend
 
 if TYPE_CHECKING:
@@ -81,7 +81,11 @@ def build(
         job = Build(design, scratch, journal)
         for step in STEPS:
             with journal.step(step.__name__) as note:
-                note(step(job))
+                outcome = step(job)
+                missed = design.shortfall if step is fold else ""
+                note("; ".join(part for part in (outcome, missed) if part))
+            if missed:
+                journal.warn(missed)
         (scratch / MODEL_COPY).write_bytes(proto.SerializeToString())
         (scratch / "build.log").write_text(journal.text(), encoding="utf-8")
     design.folder = folder

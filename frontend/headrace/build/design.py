@@ -19,13 +19,13 @@ from headrace.build.journal import Journal
 from headrace.build.output import MARKER
 from headrace.build.simulate import CSimulation, Simulation, csim_core, simulate_core
 from headrace.codegen.design import Plan, generate
-from headrace.errors import InputError, did_you_mean
+from headrace.errors import InputError, did_you_mean, printable
 from headrace.ir import Array, Graph
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.passes.partition import Partition
 from headrace.passes.to_hardware import to_hardware
 from headrace.passes.to_integer import IntegerModel, to_integer
-from headrace.schedule import Performance, performance, schedule
+from headrace.schedule import Performance, performance, schedule, target_cycles
 
 LIVE_ELEMENTS = 2**24
 """Most elements of one tensor that a graph computes at once; a larger batch is run in pieces."""
@@ -47,6 +47,11 @@ class Design:
         self.source = source
         self.config = config or BuildConfig()
         self.folder = folder
+
+    def __repr__(self) -> str:
+        ends = f"{', '.join(self.source.inputs)} -> {', '.join(self.source.outputs)}"
+        where = f"built in {str(self.folder)!r}" if self.folder is not None else "not built"
+        return printable(f"<headrace.Design {self.name!r}: {ends}, {where}>")
 
     @property
     def name(self) -> str:
@@ -89,6 +94,22 @@ class Design:
     def performance(self) -> Performance:
         """Expected cycles, latency and resources of the folded design."""
         return performance(self.hardware.graph)
+
+    @property
+    def shortfall(self) -> str:
+        """By how much the folded design misses the target rate, in one sentence; empty when it does not.
+
+        Only a folding dictionary can make it miss: without one, a target that cannot be reached is refused.
+        """
+        target, clock = self.config.target_fps, self.config.clock_mhz
+        if target is None or self.performance.interval <= target_cycles(target, clock):
+            return ""
+        reached = self.performance.fps(clock)
+        return (
+            f"layer '{self.performance.bottleneck}' needs {self.performance.interval:,} cycles a frame, so that the "
+            f"folding of {self.config.folding_source} reaches {reached:,.0f} of the {target:,.0f} frames a second "
+            f"that were the target at {clock:g} MHz"
+        )
 
     @cached_property
     def plan(self) -> Plan:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.errors import printable
+
 SILENCE = 5.0
 """Seconds after which a log gets a line of progress."""
 
@@ -34,12 +36,16 @@ class Listener(Protocol):
     def end(self, record: StepRecord) -> None:
         """The step has finished."""
 
+    def warn(self, text: str) -> None:
+        """The result is good, but not all that was asked for."""
+
 
 class Journal:
     """The record of one build or run."""
 
     def __init__(self, listener: Listener | None = None) -> None:
         self.records: list[StepRecord] = []
+        self.warnings: list[str] = []
         self._listener = listener
 
     @contextmanager
@@ -64,7 +70,13 @@ class Journal:
     def progress(self, text: str) -> None:
         """Say how far the running step has come."""
         if self._listener is not None:
-            self._listener.progress(text)
+            self._listener.progress(printable(text))
+
+    def warn(self, text: str) -> None:
+        """Say what falls short of what was asked for."""
+        self.warnings.append(text)
+        if self._listener is not None:
+            self._listener.warn(printable(text))
 
     def _close(self, record: StepRecord) -> None:
         self.records.append(record)
@@ -72,13 +84,14 @@ class Journal:
             self._listener.end(record)
 
     def text(self) -> str:
-        """The log: one line a step."""
-        return "".join(f"{line(record)}\n" for record in self.records)
+        """The log: one line a step, then the warnings."""
+        lines = [*map(line, self.records), *(printable(f"warning: {text}") for text in self.warnings)]
+        return "".join(f"{text}\n" for text in lines)
 
 
 def line(record: StepRecord) -> str:
     """A step in one line."""
-    return f"{record.name:<20} {record.seconds:8.2f} s  {record.note}".rstrip()
+    return printable(f"{record.name:<20} {record.seconds:8.2f} s  {record.note}".rstrip())
 
 
 class PlainListener:
@@ -100,6 +113,10 @@ class PlainListener:
     def end(self, record: StepRecord) -> None:
         """Print the step."""
         print(line(record), file=sys.stderr, flush=True)
+
+    def warn(self, text: str) -> None:
+        """Print the warning."""
+        print(f"headrace: warning: {text}", file=sys.stderr, flush=True)
 
 
 class TerminalListener:
@@ -127,3 +144,7 @@ class TerminalListener:
         """Stop the spinner and print the step."""
         self._status.stop()
         self._console.print(line(record), markup=False, highlight=False)
+
+    def warn(self, text: str) -> None:
+        """Print the warning; the spinner stays below it."""
+        self._console.print(f"headrace: warning: {text}", style="yellow", markup=False, highlight=False, soft_wrap=True)
