@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 QONNX = "qonnx.custom_op.general"
 MICROSOFT = "com.microsoft"
-DOMAINS = {"": 17, QONNX: 1, MICROSOFT: 1}
+DOMAINS = {"": 17, QONNX: 1, MICROSOFT: 1, "qonnx.custom_op.channels_last": 1}
 KINDS = {
     np.dtype(np.float32): TensorProto.FLOAT,
     np.dtype(np.uint8): TensorProto.UINT8,

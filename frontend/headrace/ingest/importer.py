@@ -14,6 +14,7 @@ from headrace.errors import ModelError, UnsupportedError, did_you_mean
 from headrace.ingest.constants import fold
 from headrace.ingest.host import host_operator
 from headrace.ingest.operands import Node, Operand
+from headrace.ingest.refusals import stand_ins, together
 from headrace.ingest.rules import DOMAINS, ONNX, find_rule, ignored_attributes, operators, takes_constants
 from headrace.ir import FloatType, Graph, IntRange, TensorType
 from headrace.ir.grid import Constant
@@ -137,6 +138,7 @@ class _Import:
         self.file = file
         self.graph = Graph(model.graph.name or "model", file)
         self.env: dict[str, Operand | None] = {"": None}
+        self.skipped: set[str] = set()
         self.opsets = {o.domain: int(o.version) for o in model.opset_import}
         self.batch = 1
         self.producers = {out: n.name or n.op_type for n in self.proto.node for out in n.output if out}
@@ -148,13 +150,33 @@ class _Import:
         self._parameters()
         self._inputs()
         nodes = self._sorted()
-        self._check_known(nodes)
-        self._check_quantizers(nodes)
-        for proto in nodes:
-            self._node(proto)
+        refused = {**self._unknown(nodes), **self._computed_parameters(nodes)}
+        problems = list(refused.values())
+        for k, proto in enumerate(nodes):
+            if any(name in self.skipped for name in proto.input):
+                self.skipped.update(out for out in proto.output if out)
+                continue
+            node = self._view(proto)
+            try:
+                if k not in refused:
+                    self._node(node)
+                    continue
+            except ModelError as error:
+                problems.append(error)
+            self._stand_in(node)
+        if problems:
+            raise together(problems, self.file)
         for info in self.proto.output:
             self._output(info)
         return self.graph.live()
+
+    def _stand_in(self, node: Node) -> None:
+        """Let the import go on behind a refused node, to find what else is wrong; what cannot be is skipped."""
+        for out, found in zip(node.proto.output, stand_ins(node), strict=True):
+            if out and found is None:
+                self.skipped.add(out)
+            elif out:
+                self.env[out] = found
 
     def _error(self, message: str, node: onnx.NodeProto | None = None) -> ModelError:
         return ModelError(message, node=None if node is None else _label(node), file=self.file)
@@ -254,56 +276,60 @@ class _Import:
             waiting = later
         return order
 
-    def _check_known(self, nodes: Sequence[onnx.NodeProto]) -> None:
-        """Refuse operators and domains that are unknown before anything else is looked at; all at once."""
-        problems = []
-        for node in nodes:
-            where = _label(node)
+    def _unknown(self, nodes: Sequence[onnx.NodeProto]) -> dict[int, ModelError]:
+        """Operators and domains that are unknown, by position."""
+        problems: dict[int, ModelError] = {}
+
+        def refuse(k: int, message: str) -> None:
+            problems[k] = UnsupportedError(message, node=_label(nodes[k]), file=self.file)
+
+        for k, node in enumerate(nodes):
             if node.domain not in DOMAINS:
                 listed = ", ".join(sorted(d for d in DOMAINS if d))
-                problems.append(f"node {where}: operator domain '{node.domain}' is unknown; known: {listed}")
+                refuse(k, f"operator domain '{node.domain}' is unknown; known: {listed}")
                 continue
             domain = DOMAINS[node.domain]
-            if domain != ONNX and find_rule(domain, node.op_type) is None:
-                known = operators(domain)
-                hint = did_you_mean(node.op_type, known)
-                problems.append(
-                    f"node {where}: operator '{node.op_type}' of domain '{node.domain}' is unknown{hint}; known: "
-                    + ", ".join(known)
-                )
-            elif domain == ONNX and find_rule(ONNX, node.op_type) is None and not _is_standard(node.op_type):
-                hint = did_you_mean(node.op_type, operators(ONNX))
-                problems.append(f"node {where}: '{node.op_type}' is no operator of ONNX{hint}")
-        if problems:
-            raise UnsupportedError("; ".join(problems), file=self.file)
+            if find_rule(domain, node.op_type) is not None or (domain == ONNX and _is_standard(node.op_type)):
+                continue
+            known = operators(domain)
+            hint = did_you_mean(node.op_type, known)
+            if domain == ONNX:
+                refuse(k, f"'{node.op_type}' is no operator of ONNX{hint}")
+            else:
+                text = f"operator '{node.op_type}' of domain '{node.domain}' is unknown{hint}; known: "
+                refuse(k, text + ", ".join(known))
+        return problems
 
-    def _check_quantizers(self, nodes: Sequence[onnx.NodeProto]) -> None:
-        """Name every quantizer whose parameters are computed from the data, before other nodes can fail."""
+    def _computed_parameters(self, nodes: Sequence[onnx.NodeProto]) -> dict[int, ModelError]:
+        """Quantizers whose parameters are computed from the data, by position."""
         fixed = {name for name, x in self.env.items() if x is None or isinstance(x, Constant)}
-        problems = []
+        problems: dict[int, ModelError] = {}
         names = {1: "scale", 2: "zero point", 3: "bit width", 4: "output parameter", 5: "output bit width"}
-        for node in nodes:
+        for k, node in enumerate(nodes):
             if all(name in fixed for name in node.input):
                 fixed.update(node.output)
             elif node.op_type in _QUANTIZERS:
-                for position, name in enumerate(node.input):
-                    if position and name not in fixed:
-                        source = self.producers.get(name, name)
-                        what = names.get(position, "parameter")
-                        problems.append(
-                            f"node {_label(node)}: its {what} is not constant: it is computed "
-                            f"from the data at run time by node '{source}'; only a static {what} can become "
-                            "hardware"
-                        )
-        if problems:
-            raise UnsupportedError("; ".join(problems), file=self.file)
+                computed = [position for position, name in enumerate(node.input) if position and name not in fixed]
+                if computed:
+                    what = names.get(computed[0], "parameter")
+                    source = self.producers.get(node.input[computed[0]], node.input[computed[0]])
+                    problems[k] = UnsupportedError(
+                        f"its {what} is not constant: it is computed from the data at run time by node '{source}'; "
+                        f"only a static {what} can become hardware",
+                        node=_label(node),
+                        file=self.file,
+                    )
+        return problems
 
-    def _node(self, proto: onnx.NodeProto) -> None:
-        domain = DOMAINS[proto.domain]
+    def _view(self, proto: onnx.NodeProto) -> Node:
+        """What rules see of a node."""
         inputs = tuple(self.env[name] for name in proto.input)
         opset = self.opsets.get(proto.domain, self.opsets.get("ai.onnx" if not proto.domain else "", 13))
         name = proto.name or next((out for out in proto.output if out), proto.op_type)
-        node = Node(proto, name, inputs, self.graph, opset, self.batch, self.producers, self.readers)
+        return Node(proto, name, inputs, self.graph, opset, self.batch, self.producers, self.readers)
+
+    def _node(self, node: Node) -> None:
+        proto, inputs, domain = node.proto, node.inputs, DOMAINS[node.proto.domain]
         constant = all(x is None or isinstance(x, Constant) for x in inputs)
         results: Sequence[Operand | None]
         rule = find_rule(domain, proto.op_type)

@@ -14,6 +14,7 @@ QONNX = "qonnx.custom_op.general"
 FINN = "finn.custom_op.general"
 BREVITAS = "onnx.brevitas"
 MICROSOFT = "com.microsoft"
+CHANNELS_LAST = "qonnx.custom_op.channels_last"
 
 DOMAINS = {
     "": ONNX,
@@ -22,7 +23,7 @@ DOMAINS = {
     FINN: QONNX,
     BREVITAS: QONNX,
     MICROSOFT: MICROSOFT,
-    "qonnx.custom_op.channels_last": QONNX,
+    CHANNELS_LAST: CHANNELS_LAST,
 }
 """Every domain that is known, with the one that its rules are listed under."""
 

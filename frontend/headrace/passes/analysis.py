@@ -112,7 +112,7 @@ class Analysis:
         name = getattr(op, "operator", kind)
         cause = next((x.cause for x in inputs if isinstance(x, Floating) and x.cause), None)
         if not all(isinstance(x, Floating) for x in inputs):
-            reason = why or f"{name} is not supported in hardware"
+            reason = why or f"{name} is not supported in hardware; as the last operators of the model the host runs it"
             blocker = Blocker(self._node, name, reason)
             self.blockers.append(blocker)
             cause = cause or str(blocker)
