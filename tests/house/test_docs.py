@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import get_type_hints
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
+from tests.models import quantized_mlp
+
+from headrace.build.config import BuildConfig
+from headrace.build.design import Design
+from headrace.cli import app
+from headrace.errors import UnsupportedError
+from headrace.ingest import from_proto
+from headrace.ingest.rules import DOMAINS, ONNX, QONNX, operators
+from headrace.ir.integer import Activation, Lookup
+from headrace.passes.to_integer import to_integer
+from headrace.schedule.folding_file import FINN_KINDS
+from headrace.schedule.streams import layers
+from headrace_sim.cache import DEFAULT_MAX_BYTES
 
 ROOT = Path(__file__).resolve().parents[2]
+RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
 
 
 def test_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,3 +58,105 @@ def test_readme_names_what_exists() -> None:
     targets = re.findall(r"^    make (\w+)$", readme, re.MULTILINE)
     assert targets == ["demo", "test"]
     assert all(f"\n{target}: " in makefile for target in targets)
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    toctree = re.findall(r"```\{toctree\}.*?\n\n(.*?)```", index, re.DOTALL)[0].split()
+    assert sorted(toctree) == sorted(page.stem for page in (ROOT / "docs").glob("*.md") if page.stem != "index")
+
+
+def test_operator_lists_are_complete() -> None:
+    hardware, host, refused = _operator_sections()
+    domains = re.split(r"^### Domain `([\w.]+)`$", hardware, flags=re.MULTILINE)
+    named = {ONNX: _first_column(domains[0])} | {
+        domain: _first_column(text) for domain, text in zip(domains[1::2], domains[2::2], strict=True)
+    }
+    assert {domain: sorted(names) for domain, names in named.items()} == {
+        domain: operators(domain) for domain in DOMAINS.values()
+    }
+    without_rule = {schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain} - set(operators(ONNX))
+    assert set(re.findall(r"`([A-Z]\w+)`", host)) <= without_rule
+    assert "Softmax" in host
+    assert _first_column(refused)[:6] == list(RANDOM)
+
+
+@pytest.mark.parametrize("operator", RANDOM)
+def test_random_operators_are_refused(operator: str) -> None:
+    sources = ["x"] if operator in ("RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial") else []
+    shape = {} if sources else {"shape": [1, 3]}
+    with pytest.raises(UnsupportedError, match="random numbers"):
+        from_proto(_model([helper.make_node(operator, sources, ["y"], **shape)], "y"))
+
+
+def test_functions_become_activations() -> None:
+    """What the page calls a function leaves nothing to the host between two quantizers."""
+    hardware, _, _ = _operator_sections()
+    functions = _first_column(hardware.split("### Functions")[1].split("###")[0])
+    unary = [f for f in functions if f not in ("BatchNormalization", "PRelu", "Pow", "Swish", "Log")]
+    assert len(unary) >= 25
+    for operator in unary:
+        nodes = [
+            helper.make_node("Quant", ["x", "scale", "zero", "bits"], ["q"], domain=QONNX, signed=0),
+            helper.make_node(operator, ["q"], ["f"]),
+            helper.make_node("Quant", ["f", "scale", "zero", "bits"], ["y"], domain=QONNX, signed=1),
+        ]
+        integer = to_integer(from_proto(_model(nodes, "y")))
+        assert not integer.blockers, operator
+        assert any(isinstance(integer.graph.op(n), Activation | Lookup) for n in integer.graph), operator
+
+
+def test_folding_example_is_accepted() -> None:
+    text = (ROOT / "docs" / "folding.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    config = BuildConfig.checked(folding=json.loads(example))
+    hardware = Design(from_proto(quantized_mlp((784, 64, 64, 10), 2, 0)), config).hardware
+    found = {name: layer.folding for name, layer in layers(hardware.graph).items()}
+    assert found["fc0"] == {"PE": 16, "SIMD": 49}
+    assert found["fc1"] == {"PE": 8, "SIMD": 8}
+    assert found["fc2"] == {"PE": 2, "SIMD": 8}
+    assert found["act0"] == {"PE": 2}
+    assert any("mem_mode has no effect" in note for note in hardware.notes)
+    for theirs, ours in FINN_KINDS.items():
+        assert theirs == ours or f"`{theirs}`" in text
+
+
+def test_command_line_page_names_every_command_and_option() -> None:
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    for command in app.registered_commands:
+        assert command.callback is not None
+        name = command.callback.__name__
+        section = text.split(f"## headrace {name}\n")[1].split("\n## ")[0]
+        options = re.findall(r"\"(--[\w-]+)\"", _declarations(command.callback))
+        assert all(option in section for option in options), (name, options)
+    assert "HEADRACE_CACHE" in text
+    assert f"{DEFAULT_MAX_BYTES >> 30} GiB" in text
+
+
+def _declarations(callback: Callable[..., object]) -> str:
+    """The annotations of a command's own parameters, without those that every command has."""
+    hints = {
+        k: v for k, v in get_type_hints(callback, include_extras=True).items() if k not in ("debug", "verbose", "quiet")
+    }
+    found = [d for hint in hints.values() for x in getattr(hint, "__metadata__", ()) for d in x.param_decls or ()]
+    return " ".join(f'"{name}"' for name in found)
+
+
+def _operator_sections() -> tuple[str, str, str]:
+    text = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
+    _, hardware, host, refused = re.split(r"^## (?:Hardware|Host|Refused)$", text, flags=re.MULTILINE)
+    return hardware, host, refused
+
+
+def _first_column(text: str) -> list[str]:
+    """Names of operators in the first column of tables."""
+    rows = [row for row in text.splitlines() if row.startswith("| `")]
+    return [name for row in rows for name in re.findall(r"`([A-Z]\w+)`", row.split("|")[1])]
+
+
+def _model(nodes: list[onnx.NodeProto], output: str) -> onnx.ModelProto:
+    ends = [[helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N", 3])] for name in ("x", output)]
+    numbers = {"scale": 0.25, "zero": 0.0, "bits": 4.0}
+    constants = [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in numbers.items()]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(QONNX, 1)]
+    return helper.make_model(helper.make_graph(nodes, "g", *ends, constants), opset_imports=opsets, ir_version=10)
