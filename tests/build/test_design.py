@@ -7,7 +7,9 @@ import warnings
 
 import numpy as np
 import pytest
+from ingest.onnx_files import model, node
 from models import quantized_mlp
+from numpy.typing import NDArray
 
 import headrace
 from headrace.errors import HeadraceError, InputError, did_you_mean, printable
@@ -33,17 +35,37 @@ def test_feeds_must_be_named() -> None:
         design.run(np.ones((1, 12), np.float32))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("factor", [1e30, 1e38, 1e-38, 1e-45])
-def test_huge_and_tiny_scales_do_not_warn(factor: float) -> None:
-    model = quantized_mlp((12, 8, 5), 3, seed=1)
-    for tensor in model.graph.initializer:
-        values = np.frombuffer(tensor.raw_data, np.float32) if tensor.data_type == 1 and tensor.raw_data else None
-        if values is not None and "scale" in tensor.name:
-            tensor.raw_data = (values * np.float32(factor)).astype(np.float32).tobytes()
+HUGE = np.full(3, 1e300)
+
+
+@pytest.mark.parametrize(
+    ("op", "constants"),
+    [
+        ("Mul", {"k": HUGE}),
+        ("Add", {"k": HUGE}),
+        ("Pow", {"k": HUGE}),
+        ("Max", {"k": HUGE}),
+        ("Mul", {"k": np.full(3, 3e38, np.float32)}),
+        ("Div", {"k": np.full(3, 1e-45, np.float32)}),
+        ("MatMul", {"v": np.full((3, 2), 3e38, np.float32)}),
+    ],
+)
+def test_numbers_past_float32_do_not_warn(op: str, constants: dict[str, NDArray[np.floating]]) -> None:
+    nodes = [node("Quant", ["x", "s", "z", "b"], ["q"], signed=1, narrow=0), node(op, ["q", "k"], ["y"])]
+    if "v" in constants:
+        nodes.insert(0, node("Quant", ["v", "h", "z", "b"], ["k"], signed=1, narrow=0))
+    proto = model(nodes, {"x": ["N", 3]}, {"s": 0.5, "h": 2e38, "z": 0.0, "b": 4.0, **constants})
+    with warnings.catch_warnings(), contextlib.suppress(HeadraceError):
+        warnings.simplefilter("error")
+        design = headrace.load(proto)
+        design.info()
+        design.run({"x": np.float32([[1, -1, 3e38]])}, mode="integer")
+
+
+def test_log_of_zero_on_the_host_does_not_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with contextlib.suppress(HeadraceError):
-            headrace.load(model).info()
+        headrace.load(model([node("Log", ["x"])], {"x": ["N", 3]})).info()
 
 
 def test_printable_names() -> None:

@@ -159,7 +159,8 @@ class _Import:
             node = self._view(proto)
             try:
                 if k not in refused:
-                    self._node(node)
+                    with np.errstate(all="ignore"):  # infinities and NaN among constants are judged where used
+                        self._node(node)
                     continue
             except ModelError as error:
                 problems.append(error)
