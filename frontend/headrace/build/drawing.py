@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -100,24 +100,29 @@ def _path(wire: Wire) -> str:
 
 def _label_area(label: str, wire: Wire, taken: Sequence[_Area], wires: Sequence[Wire]) -> _Area:
     """The place beside *wire*, nearest to its end, where a label meets no box, no other label and the fewest wires."""
-    width = _LETTER * len(label)
     best: tuple[int, _Area] | None = None
+    for area in _places(_LETTER * len(label), wire):
+        if any(area.overlaps(other) for other in taken):
+            continue
+        crossed = sum(_crosses(other, area) for other in wires)
+        if crossed == 0:
+            return area
+        if best is None or crossed < best[0]:
+            best = (crossed, area)
+    if best is not None:
+        return best[1]
+    x, y = wire[-1]  # nowhere is free: beside the arrow's tip
+    return _Area(x + 7, y - 8 - _LINE, x + 7 + _LETTER * len(label), y - 8)
+
+
+def _places(width: float, wire: Wire) -> Iterator[_Area]:
+    """Where a label may stand: right and left of *wire*, from its end to its start."""
     for start, end in reversed(list(pairwise(wire))):
         for part in (0.5, 0.7, 0.3, 0.8, 0.2):
             y = _along(start, end, part)[1]
             beside = [a for a, b in (_along(start, end, k / 24) for k in range(25)) if abs(b - y) <= _LINE]
             for left in (max(beside) + 6, min(beside) - 6 - width):
-                area = _Area(left, y - _LINE / 2, left + width, y + _LINE / 2)
-                if not any(area.overlaps(other) for other in taken):
-                    crossed = sum(_crosses(other, area) for other in wires)
-                    if best is None or crossed < best[0]:
-                        best = (crossed, area)
-        if best is not None and best[0] == 0:
-            break
-    if best is None:  # nowhere is free: beside the arrow's tip
-        x, y = wire[-1]
-        return _Area(x + 7, y - 8 - _LINE, x + 7 + width, y - 8)
-    return best[1]
+                yield _Area(left, y - _LINE / 2, left + width, y + _LINE / 2)
 
 
 def _along(start: Point, end: Point, part: float) -> Point:
@@ -128,7 +133,8 @@ def _along(start: Point, end: Point, part: float) -> Point:
 
 
 def _crosses(wire: Wire, area: _Area) -> bool:
-    points = (_along(a, b, k / 24) for a, b in pairwise(wire) for k in range(25))
+    near = [(a, b) for a, b in pairwise(wire) if a[1] < area.bottom and b[1] > area.top]
+    points = (_along(a, b, k / 24) for a, b in near for k in range(25))
     return any(area.left < x < area.right and area.top < y < area.bottom for x, y in points)
 
 
