@@ -245,6 +245,6 @@ def _fail(message: str, status: int) -> NoReturn:
     if _Session.debug:
         traceback.print_exc()
     colour = ("\033[31m", "\033[0m") if sys.stderr.isatty() else ("", "")
-    safe = printable(message, keep="\n")  # names come from model files
+    safe = printable(message, keep="\n\t")  # names come from model files
     print(f"headrace: {colour[0]}error:{colour[1]} {safe}", file=sys.stderr)
     sys.exit(status)

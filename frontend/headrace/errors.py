@@ -12,9 +12,13 @@ from collections.abc import Iterable
 
 
 class HeadraceError(Exception):
-    """Bad input of any kind; the base of every error raised on purpose."""
+    """Bad input of any kind; the base of every error raised on purpose. Its text is printable, whatever it names."""
 
     exit_status = 2
+    _keep = ""
+
+    def __str__(self) -> str:
+        return printable(super().__str__(), keep=self._keep)
 
 
 class ModelError(HeadraceError):
@@ -51,6 +55,8 @@ class InputError(HeadraceError):
 
 class ToolError(HeadraceError):
     """An external program (Verilator, g++, make) that is missing, too old or failed."""
+
+    _keep = "\n\t"  # what the program said
 
 
 class VerificationError(HeadraceError):

@@ -12,7 +12,7 @@ from models import quantized_mlp
 from numpy.typing import NDArray
 
 import headrace
-from headrace.errors import HeadraceError, InputError, did_you_mean, printable
+from headrace.errors import HeadraceError, InputError, ModelError, ToolError, VerificationError, did_you_mean, printable
 
 
 def test_a_design_in_one_line() -> None:
@@ -75,6 +75,12 @@ def test_printable_names() -> None:
     assert printable("abcdefghij", 10) == "abcdefghij"
     assert printable("abcdefghijk", 10) == "abcde…hijk"
     assert printable("abcdefghijk", 5) == "ab…jk"
+
+
+@pytest.mark.parametrize("kind", [InputError, ModelError, VerificationError])
+def test_errors_are_one_printable_line(kind: type[HeadraceError]) -> None:
+    assert str(kind("no input 'a\x1b\n'")) == r"no input 'a\x1b\n'"
+    assert str(ToolError("make failed:\na\x07")) == "make failed:\na\\x07"
 
 
 def test_only_close_names_are_meant() -> None:

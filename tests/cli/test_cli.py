@@ -115,7 +115,9 @@ def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
     onnx.save(model, str(tmp_path / "worse.onnx"))
     says = refused("info", tmp_path / "worse.onnx")
     assert (info.returncode, built.returncode) == (0, 0), info.stderr + built.stderr
-    for text in (info.stdout, built.stdout, built.stderr, says):
+    page = (tmp_path / "out" / "report" / "index.html").read_text(encoding="utf-8")
+    assert r"a\x1b]0;title\x07" in page
+    for text in (info.stdout, built.stdout, built.stderr, says, page):
         assert not set(text) & set("\x1b\x07\x9b\u202e")
     assert r"a\x1b]0;title\x07\n\x9b31m" in info.stdout
     assert "…bbb" in info.stdout

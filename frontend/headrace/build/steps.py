@@ -12,6 +12,7 @@ from headrace.build.journal import Journal
 from headrace.build.output import write_files
 from headrace.build.report import Report, drawing, end_boxes, layer_rows
 from headrace.build.verify import Comparison, verify_stages
+from headrace.errors import printable
 from headrace.schedule import apply_folding, folding_json
 from headrace.schedule.streams import layers
 
@@ -82,7 +83,7 @@ def report(job: Build) -> str:
         graph=drawing(design.hardware.graph, rows, end_boxes(design.hardware, design.parts)),
         backend=design.config.backend,
     )
-    write_files(job.folder, {"report/index.html": page.html(), "report/report.json": page.json()})
+    write_files(job.folder, {"report/index.html": printable(page.html(), keep="\n"), "report/report.json": page.json()})
     return "report/index.html"
 
 
