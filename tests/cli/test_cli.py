@@ -209,11 +209,11 @@ class TestRefusals:
 
     def test_folding_and_settings(self, tiny_model: Path, tmp_path: Path) -> None:
         out = tmp_path / "out"
-        folding = tmp_path / "folding.json"
+        folding = tmp_path / "mine.json"
         folding.write_text('{"MVAU_0": {"PE": 3, "SIMD": 4}}')
         says = refused("build", tiny_model, "-o", out, "--folding", folding)
         assert "PE=3" in says
-        assert "MVAU_0" in says
+        assert f'Set in {folding}, key "MVAU_0"' in says
         assert "1, 2, 4, 8" in says
         assert "target_fps" in refused("build", tiny_model, "-o", out, "--target-fps", "-1")
         assert "clock_mhz" in refused("build", tiny_model, "-o", out, "--clock-mhz", "nan")

@@ -43,7 +43,7 @@ def fold(job: Build) -> str:
     """PE and SIMD are chosen, streams matched in width, FIFO depths computed."""
     design = job.design
     settings = design.config.folding
-    notes = apply_folding(design.unfolded.graph, settings).notes if settings else ()
+    notes = apply_folding(design.unfolded.graph, settings, file=design.config.folding_source).notes if settings else ()
     expected = design.performance
     return "; ".join([f"interval {expected.interval:,} cycles, set by '{expected.bottleneck}'", *notes])
 
