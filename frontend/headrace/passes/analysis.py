@@ -25,6 +25,7 @@ from headrace.passes.activation import (
 from headrace.passes.fixed_point import WIDEST, fixed_point, rounded, unit_scale
 from headrace.passes.joins import Combination, combine, tabulate_values
 from headrace.passes.joint_function import JointFunction, OneSource
+from headrace.passes.segments import in_segments, walk
 
 FEW_LEVELS = 256
 """Up to this many integers, a clip becomes thresholds."""
@@ -220,26 +221,38 @@ class Analysis:
 
     def _emit_function(self, x: Scaled, f: ChannelFunction, name: str) -> tuple[Value, Int, Int]:
         """Emit *f* of the integers of *x* as node *name*; returns the result and its bounds."""
-        table = tabulate(f)
-        if table.identity and not f.bipolar and not table.op.disagreements:
-            return x.value, table.lo, table.hi
-        # Parameters vary along several axes: every element is a channel. A frame that is one number needs an axis.
-        if sum(n > 1 for n in f.shape) > 1 or not x.shape:
-            return self._flat(x, table.op, f.shape, name), table.lo, table.hi
-        return self.emit(table.op, x.value, name=name), table.lo, table.hi
+        ops: Sequence[Activation | Lookup]
+        try:
+            table = tabulate(f)
+        except NotExact as reason:
+            try:
+                ops, lo, hi = walk(f)
+            except NotExact:
+                raise reason from None
+        else:
+            if table.identity and not f.bipolar and not table.op.disagreements:
+                return x.value, table.lo, table.hi
+            segments = in_segments(table.op, int(f.hi.max())) if isinstance(table.op, Lookup) else None
+            ops, lo, hi = segments or (table.op,), table.lo, table.hi
+        if sum(n > 1 for n in f.shape) > 1:  # parameters vary along several axes: every element is a channel
+            return self._flat(x, ops, f.shape, name), lo, hi
+        value = x.value
+        for op in ops[:-1]:
+            value = self.emit(op, value, name=f"{name}_segment")
+        return self.emit(ops[-1], value, name=name), lo, hi
 
-    def _flat(self, x: Scaled, op: Activation | Lookup, shape: tuple[int, ...], name: str) -> Value:
-        """An activation whose parameters vary along several axes, applied to the flattened frame."""
+    def _flat(self, x: Scaled, ops: Sequence[Activation | Lookup], shape: tuple[int, ...], name: str) -> Value:
+        """Activations whose parameters vary along several axes, applied to the flattened frame."""
         size = int(np.prod(x.shape))
         index = np.broadcast_to(np.arange(int(np.prod(shape))).reshape(shape), x.shape).reshape(-1)
-        spread: Activation | Lookup
-        if isinstance(op, Activation):
-            rows = op.thresholds[index]
-            spread = Activation(rows, op.base[index], op.step[index], op.output, 0, op.disagreements)
-        else:
-            spread = Lookup(op.table[index], op.lo, op.output, 0, op.disagreements)
-        wide = self.emit(Reshape((size,)), x.value, name=f"{name}_flat")
-        return self.emit(Reshape(x.shape), self.emit(spread, wide, name=name), name=f"{name}_shaped")
+        value = self.emit(Reshape((size,)), x.value, name=f"{name}_flat")
+        for op in ops:
+            if isinstance(op, Activation):
+                rows, base, step = op.thresholds[index], op.base[index], op.step[index]
+                value = self.emit(replace(op, thresholds=rows, base=base, step=step, axis=0), value, name=name)
+            else:
+                value = self.emit(replace(op, table=op.table[index], axis=0), value, name=name)
+        return self.emit(Reshape(x.shape), value, name=f"{name}_shaped")
 
     def _clip(self, x: Scaled) -> tuple[Value, Int, Int]:
         """Emit the clips that *x* has recorded."""
