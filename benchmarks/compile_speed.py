@@ -154,10 +154,13 @@ def measure(name: str, profile: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("networks", nargs="*", default=list(NETWORKS), choices=[*NETWORKS, []])
+    parser.add_argument("networks", nargs="*", help=f"any of {', '.join(NETWORKS)}; all when none is given")
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
     arguments = parser.parse_args()
-    for name in arguments.networks:
+    unknown = [name for name in arguments.networks if name not in NETWORKS]
+    if unknown:
+        parser.error(f"no network '{unknown[0]}'; there are: {', '.join(NETWORKS)}")
+    for name in arguments.networks or NETWORKS:
         measure(name, arguments.profile)
 
 
