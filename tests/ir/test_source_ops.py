@@ -12,7 +12,20 @@ from headrace.errors import ModelError
 from headrace.ir import TensorType
 from headrace.ir import integer as integer_ops
 from headrace.ir.grid import Constant, Grid, find_grid
-from headrace.ir.ops import AddTensors, AveragePool, Concat, Conv, MatMul, MaxPool, Move, Mul, SourceOp, TopK, ToReal
+from headrace.ir.ops import (
+    AddTensors,
+    AveragePool,
+    Concat,
+    Conv,
+    MatMul,
+    MaxPool,
+    Move,
+    Mul,
+    Pad,
+    SourceOp,
+    TopK,
+    ToReal,
+)
 from headrace.ir.ops.joins import join_factors
 from headrace.ir.ops.linear import align
 from headrace.ir.real import Real, as_real
@@ -212,6 +225,30 @@ def test_movement_takes_the_scales_along() -> None:
     turned = run(Move(integer_ops.Transpose((1, 0))), x)
     check_grid(turned, x.value.transpose(0, 2, 1))
     assert run(Move(integer_ops.Slice(1, 0, 2)), Real(x.value)).value.shape == (1, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("scale", "pads", "value", "kept"),
+    [
+        ([[0.5]], ((1, 0), (0, 2)), 0.0, True),
+        ([[0.5]], ((0, 0), (1, 1)), 1.5, True),
+        ([[0.5]], ((0, 0), (1, 1)), 0.25, False),
+        ([[0.5], [0.25]], ((0, 0), (1, 1)), 1.5, True),
+        ([[0.5], [0.25]], ((1, 0), (0, 0)), 1.5, False),
+        ([[0.5, 0.25, 1.0]], ((0, 0), (1, 1)), 1.5, False),
+        ([[0.5, 0.25, 1.0]], ((1, 0), (0, 0)), 1.5, False),
+    ],
+)
+def test_padding_keeps_the_grid_where_it_holds_the_value(
+    scale: list[list[float]], pads: tuple[tuple[int, int], ...], value: float, kept: bool
+) -> None:
+    q = np.random.default_rng(0).integers(-8, 8, (4, 2, 3))
+    y = run(Pad(pads, value), on_grid(q, scale))
+    expected = np.pad(q * np.array(scale), ((0, 0), *pads), constant_values=value)
+    assert np.array_equal(y.value, expected.astype(np.float32))
+    assert (y.grid is not None) == kept
+    if kept:
+        check_grid(y, expected)
 
 
 def test_top_k_prefers_the_lower_index() -> None:

@@ -60,6 +60,8 @@ PER = np.array([[0.3], [-1.7], [2.0**-20]])
         (BatchNorm(PER, PER[::-1]), Clip(0.0)),
         (Mul(np.array([[0.1]])), Clip(-1.0, 0.7), Mul(np.array([[0.3]]))),
         (Div(np.float32([[4.0]])), Clip(-0.75, 3.0)),
+        (Mul(np.array([[0.3]])), Clip(float("-inf"), 0.7)),
+        (Mul(np.array([[-0.3]])), Clip(0.7)),
         (Mul(np.array([[0.0]])), Add(np.array([[0.25]]))),
         (Mul(np.array([[0.0], [1.0], [0.1]])),),
         (Function("Tanh"),),

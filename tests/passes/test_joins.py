@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from passes.sources import quantizer
+from passes.sources import quantizer, weights
 
 from headrace.ir import Graph, IntRange, Op, TensorType, Value
 from headrace.ir.integer import Activation, IntAdd, Lookup
@@ -20,10 +20,12 @@ from headrace.ir.ops import (
     Clip,
     Function,
     IntQuant,
+    MatMul,
     Mul,
     PRelu,
     Quantizer,
     SourceOp,
+    TopK,
 )
 from headrace.passes import IntegerModel, to_integer
 
@@ -193,12 +195,30 @@ def test_sums_of_three(scales: tuple[float, float, float]) -> None:
     assert model.blockers == ()
 
 
+@pytest.mark.parametrize("symbol", ["+", "*"])
+def test_disagreements_of_pairs_that_a_channel_cannot_reach_do_not_count(symbol: str) -> None:
+    graph = Graph("net")
+    x = graph.input("a", TensorType((1, 1), IntRange(-30, 30)))
+    columns = graph.add(MatMul(weights([[1, 2]])), (x,))
+    sides = (
+        graph.add(Mul(np.array([[0.1]])), (columns,)),
+        graph.add(Mul(np.array([[0.3]])), (graph.input("b", TensorType((1, 2), IntRange(-9, 9))),)),
+    )
+    floor = IntQuant(np.float32([[0.1, 0.1]]), np.float32([[0]]), -128, 127, "FLOOR")
+    graph.output("y", graph.add(floor, (graph.add(OPERATIONS[symbol][0], sides),), "q"), "float32")
+    model = to_integer(graph)
+    count = 0
+    for reach in (30, 60):
+        q, r = np.meshgrid(np.arange(-reach, reach + 1), np.arange(-9, 10))
+        value = canonical(OPERATIONS[symbol][1], (0.1, 0.3), {"a": q, "b": r}) / np.float32(0.1)
+        exact = OPERATIONS[symbol][1](q * 0.1, r * 0.3) / np.float64(np.float32(0.1))
+        count += int(np.sum(np.clip(np.floor(value), -128, 127) != np.clip(np.floor(exact), -128, 127)))
+    assert count > 0
+    assert sum(model.disagreements.values()) == count
+
+
 def test_a_join_read_by_many() -> None:
     """A quantizer, a product, a selection and an output: each takes what it needs of one sum."""
-    from passes.sources import weights
-
-    from headrace.ir.ops import MatMul, TopK
-
     graph = Graph("net")
     r = IntRange(-8, 7)
     sides = [

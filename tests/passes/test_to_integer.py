@@ -23,12 +23,14 @@ from headrace.ir.ops import (
     Clip,
     Codes,
     Concat,
+    ConvTranspose,
     Function,
     IntQuant,
     MatMul,
     MaxPool,
     Move,
     Mul,
+    Pad,
     Power,
     PRelu,
     Reciprocal,
@@ -316,8 +318,37 @@ def test_float32_values_times_tiny_weights() -> None:
     """2^-40 times 1e-30 is too small for float32 to hold all its digits; one after the other they are not."""
     s = Source(3, integers=IntRange(1, 2000))
     inverse = s.add(Reciprocal(np.float32([1.0])))
-    model = check(s.output(s.matmul(inverse, [[1], [2], [-3]], 1e-30)), np.arange(1, 2001).reshape(-1, 1).repeat(3, 1))
+    model = check(s.output(s.matmul(inverse, [[1], [2], [3]], 1e-30)), np.arange(1, 2001).reshape(-1, 1).repeat(3, 1))
     assert model.blockers == ()
+
+
+def test_sums_of_float32_values_past_double_precision() -> None:
+    s = Source(3, integers=IntRange(1, 2000))
+    inverse = s.add(Reciprocal(np.float32([1.0])))
+    model = to_integer(s.output(s.matmul(inverse, [[2**18], [2**18 - 1], [2**18]])))
+    assert "pass 2^53" in reasons(model)[0]
+
+
+@pytest.mark.parametrize("fill", [-1.0, 0.0, 1.0])
+def test_padded_signs(fill: float) -> None:
+    """Around bipolar values, 0 is a third value."""
+    s = Source(2, 3)
+    padded = s.add(Pad(((0, 0), (1, 2)), fill), s.add(BipolarQuant(np.float32([[1.0]]))))
+    model = check(s.output(s.matmul(padded, [[1], [2], [3], [4], [5], [6]])))
+    known = model.annotations[padded]
+    assert isinstance(known, Scaled)
+    assert known.bipolar == (fill != 0)
+
+
+def test_spread_pixels_are_surrounded_by_zeros() -> None:
+    """Between the pixels of a transposed convolution the integer is 0, below what the data reach."""
+    s = Source(1, 3, 3, integers=IntRange(3, 9))
+    op = ConvTranspose(weights(np.full((1, 1, 3, 3), 2)), (2, 2), (1, 1), ((2, 2), (2, 2)))
+    x = np.random.default_rng(0).integers(3, 10, (6, 1, 3, 3))
+    x[0] = 3
+    model = check(s.output(s.quantized(s.add(op), step=1.0, bits=8)), x)
+    (node,) = [n for n in model.graph if isinstance(model.graph.op(n), integer_ops.IntConv)]
+    assert model.graph.type(Value(node)).int_range == IntRange(6, 72), "one pixel at a corner, four at most"
 
 
 def test_jumps_of_different_height_become_a_table() -> None:
