@@ -12,7 +12,8 @@ positions of a convolution), with inputs of ``x`` bits and weights of ``w`` bits
                         + ceil(MW * MH / lanes / 64) * lanes * w           weight memory, when folded
                         + ceil(2 * MW / SIMD / 64) * SIMD * x              input buffer, when MH is folded
 
-The constants are those of ``headrace.layers.mvau.MVAU.resources`` (arithmetic ``multiply`` in LUTs); block RAM and DSP
+The form follows ``headrace.layers.mvau.MVAU`` (arithmetic ``multiply`` in LUTs), with round constants: it ranks bit
+widths and is no substitute for the resource estimate of a build. Block RAM and DSP
 blocks are counted as the LUTs that they replace, and PE and SIMD need not divide MH and MW, so that the estimate has no
 steps. Bit widths may be learned: both estimates pass gradients to them.
 """
