@@ -138,7 +138,8 @@ def print_outcome(outcome: Outcome) -> None:
         out.print()
         out.print(shown)
     folder = outcome.design.folder
-    out.print(f"\nSystemVerilog: {folder}/rtl\nReport:        {folder}/report/index.html", soft_wrap=True)
+    out.print(f"\nSystemVerilog: {folder}/rtl", soft_wrap=True)
+    out.print(f"Report:        {folder}/report/index.html", soft_wrap=True)
 
 
 def _accuracy_table(outcome: Outcome) -> Table:
