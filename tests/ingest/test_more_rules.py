@@ -53,6 +53,15 @@ CASES = [
         for n in ("floor", "ceil", "round_prefer_ceil", "round_prefer_floor")
         for c in resize(nearest_mode=n, coordinate_transformation_mode="half_pixel")
     ),
+    *(c for c in resize(coordinate_transformation_mode="half_pixel_symmetric") if c.opsets == (18, 19)),
+    Case(
+        "Resize",
+        ("x", "", "s"),
+        {"s": np.float32([1, 1, 1.4, 2.3])},
+        SMALL,
+        {"coordinate_transformation_mode": "half_pixel_symmetric"},
+        (19,),
+    ),
     Case("Resize", ("x", "s"), {"s": np.float32([1, 1, 2, 2])}, SMALL, {"mode": "nearest"}, (10,)),
     Case("Resize", ("x", "", "s"), {"s": np.float32([2, 3])}, SMALL, {"axes": [2, 3]}, (18,)),
     Case("Upsample", ("x", "s"), {"s": np.float32([1, 1, 2, 3])}, SMALL, {"mode": "nearest"}, (9,)),
