@@ -57,7 +57,7 @@ CASES = [
     Case(
         "Resize",
         ("x", "", "s"),
-        {"s": np.float32([1, 1, 1.4, 2.3])},
+        {"s": np.float32([1, 1, 1.9, 2.3])},
         SMALL,
         {"coordinate_transformation_mode": "half_pixel_symmetric"},
         (19,),

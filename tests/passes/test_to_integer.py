@@ -450,6 +450,14 @@ def test_selection_of_what_the_integers_do_not_order(step: Op, plain: bool) -> N
     assert (ops(model).count(integer_ops.IntTopK), len(ops(model))) == (1, 4 if plain else len(ops(model)))
 
 
+def test_selection_after_falling_twice() -> None:
+    s = Source(4)
+    scaled = s.add(Mul(np.array([-0.3])), s.add(Mul(np.array([-2.0])), s.quantized()))
+    model = check(s.output(s.add(TopK(2), scaled), dtype="int64"))
+    assert model.graph.op("TopK").largest is True  # type: ignore[attr-defined]
+    assert len(ops(model)) == 4, "the integers are compared as they are"
+
+
 def test_selection_among_integers_that_are_no_float32_numbers() -> None:
     s = Source(3, integers=IntRange(0, 2**31 - 1))
     graph = s.output(s.add(TopK()), dtype="int64")
