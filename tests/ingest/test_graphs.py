@@ -10,6 +10,7 @@ import pytest
 from ingest.onnx_files import Array, model, node, onnxruntime_outputs
 from onnx import TensorProto, helper, numpy_helper
 
+from headrace.errors import UnsupportedError
 from headrace.ingest import from_proto
 from headrace.ir import TensorType, Value
 from headrace.ir.ops import Mul
@@ -120,6 +121,50 @@ def test_flatten_by_shape_arithmetic(batch: object) -> None:
     source = from_proto(proto)
     assert source.run({"x": x})["y"].tolist() == X.tolist()
     assert source.run({"x": x[:1]})["y"].tolist() == X[:1].tolist()
+
+
+SIZE = [node("Shape", ["x"], ["shape"]), node("Gather", ["shape", "at"], ["n"], axis=0)]
+
+
+@pytest.mark.parametrize("batch", ["N", 3])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_arithmetic_with_a_size(batch: object, axis: int) -> None:
+    """A symbolic batch has no value: what is computed from it is refused, never guessed. Other sizes are constants."""
+    nodes = [*SIZE, node("Cast", ["n"], ["f"], to=TensorProto.FLOAT), node("Div", ["x", "f"])]
+    proto = model(nodes, {"x": [batch, 4]}, {"at": np.array(axis)})  # type: ignore[list-item]
+    if axis == 0 and batch == "N":
+        with pytest.raises(
+            UnsupportedError, match=r"\(Div\): its input 1 is computed from the batch size, which is sym"
+        ):
+            from_proto(proto)
+    else:
+        check(proto)
+
+
+@pytest.mark.parametrize("rest", [[4], [2, 2], [-1]])
+def test_shapes_that_begin_with_the_batch(rest: list[int]) -> None:
+    nodes = [
+        *SIZE,
+        node("Unsqueeze", ["n", "zero"], ["n1"]),
+        node("Concat", ["n1", "rest"], ["target"], axis=0),
+        node("Reshape", ["x", "target"]),
+    ]
+    constants = {"at": np.array(0), "zero": np.array([0]), "rest": np.array(rest)}
+    check(model(nodes, {"x": ["N", 4]}, constants))
+
+
+def test_shapes_that_fold_the_batch_away() -> None:
+    """[1, 4 * N] makes one frame of all: for one frame it looks like an ordinary reshape."""
+    nodes = [
+        *SIZE,
+        node("Mul", ["n", "four"], ["m"]),
+        node("Unsqueeze", ["m", "zero"], ["m1"]),
+        node("Concat", ["one", "m1"], ["target"], axis=0),
+        node("Reshape", ["x", "target"]),
+    ]
+    constants = {"at": np.array(0), "four": np.array(4), "zero": np.array([0]), "one": np.array([1])}
+    with pytest.raises(UnsupportedError, match=r"\(Reshape\): its input 1 is computed from the batch size"):
+        from_proto(model(nodes, {"x": ["N", 4]}, constants))
 
 
 def test_nodes_need_not_be_sorted() -> None:

@@ -11,6 +11,7 @@ from onnx.external_data_helper import load_external_data_for_model, uses_externa
 from onnx.inliner import inline_local_functions
 
 from headrace.errors import ModelError, UnsupportedError, did_you_mean
+from headrace.ingest.batch import BatchConstants
 from headrace.ingest.constants import fold
 from headrace.ingest.host import host_operator
 from headrace.ingest.operands import Node, Operand
@@ -141,6 +142,8 @@ class _Import:
         self.skipped: set[str] = set()
         self.opsets = {o.domain: int(o.version) for o in model.opset_import}
         self.batch = 1
+        self.symbolic = False
+        self.by_batch = BatchConstants()
         self.producers = {out: n.name or n.op_type for n in self.proto.node for out in n.output if out}
         reads = {name for n in self.proto.node for name in n.input}
         self.readers = frozenset(reads | {o.name for o in self.proto.output})
@@ -199,10 +202,11 @@ class _Import:
             if info.name in self.graph.inputs:
                 raise self._error(f"two graph inputs are called '{info.name}'")
             shape, batch = self._declared_shape(info)
-            self.batch = batch
+            self.symbolic |= batch is None
+            self.batch = batch or 1
             self.env[info.name] = self.graph.input(info.name, TensorType(shape, self._element(info)))
 
-    def _declared_shape(self, info: onnx.ValueInfoProto) -> tuple[tuple[int, ...], int]:
+    def _declared_shape(self, info: onnx.ValueInfoProto) -> tuple[tuple[int, ...], int | None]:
         kind = info.type.tensor_type
         if not info.type.HasField("tensor_type") or not kind.HasField("shape") or not kind.shape.dim:
             raise self._error(
@@ -215,7 +219,7 @@ class _Import:
                 f"graph input '{info.name}' has shape {[n or '?' for n in dims]}; only the first axis (the batch) "
                 "may be symbolic"
             )
-        return tuple(int(n) for n in frame if n is not None), dims[0] or 1
+        return tuple(int(n) for n in frame if n is not None), dims[0] or None
 
     def _element(self, info: onnx.ValueInfoProto) -> FloatType | IntRange:
         code = info.type.tensor_type.elem_type
@@ -337,15 +341,21 @@ class _Import:
         if constant and not takes_constants(domain, proto.op_type):
             if domain != ONNX:
                 raise node.error("it only has constant inputs, which this operator does not take")
-            results = fold(node, [x for x in inputs if x is None or isinstance(x, Constant)])
+            results = folded = fold(node, [x for x in inputs if x is None or isinstance(x, Constant)])
+            self.by_batch.folded(node, folded)
         elif proto.op_type == "Shape" and domain == ONNX:
             x = node.value(0)
             full = np.array([self.batch, *node.shape(x)], np.int64)
-            results = [Constant(full[node.integer("start", 0) : node.integer("end", len(full))])]
+            selected = slice(node.integer("start", 0), node.integer("end", len(full)))
+            results = [Constant(full[selected])]
+            if self.symbolic:
+                self.by_batch.shape_of(node, full, selected)
         elif rule is not None:
+            self.by_batch.check(node)
             results = rule(node)
             _check_attributes(node, domain)
         else:
+            self.by_batch.check(node)
             results = host_operator(node)
         for position, out in enumerate(proto.output):
             if out and position < len(results):
