@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.affine import IntAffine
-from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import Int, index_bits, memory_resources, memory_text, packed_words, ram_style
+from headrace.layers.pointwise import Pointwise
 
 SIGNIFICAND = 24
 """Bits that float32 keeps."""
@@ -25,7 +25,7 @@ def _span(values: Int) -> IntRange:
 
 
 @dataclass(frozen=True, eq=False)
-class Affine(Layer):
+class Affine(Pointwise):
     """``y = factor[c] * x + term[c]``; with ``significand``, product and sum are rounded to 24 bits, ties to even.
 
     Args:
@@ -47,38 +47,11 @@ class Affine(Layer):
     pe: int = 1
 
     def __post_init__(self) -> None:
-        if self.pe not in self.folding_choices["PE"]:
-            valid = ", ".join(map(str, self.folding_choices["PE"]))
-            raise FoldingError(f"Affine: PE={self.pe} does not divide {self.channels}; valid: {valid}")
-
-    @property
-    def channels(self) -> int:
-        """Channels of a frame."""
-        return self.stream.shape[-1]
-
-    @property
-    def inputs(self) -> tuple[StreamType, ...]:
-        return (replace(self.stream, elements=self.pe),)
-
-    @property
-    def outputs(self) -> tuple[StreamType, ...]:
-        return (StreamType(self.stream.shape, self.output, self.pe),)
-
-    @property
-    def cycles(self) -> int:
-        return self.inputs[0].words
+        self.check_pe()
 
     @property
     def latency(self) -> int:
         return 4 if self.rounds_product else 3
-
-    @property
-    def folding(self) -> dict[str, int]:
-        return {"PE": self.pe}
-
-    @property
-    def folding_choices(self) -> dict[str, tuple[int, ...]]:
-        return {"PE": divisors(self.channels)}
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         return IntAffine(self.factor, self.term, self.output, inputs[0].ndim - 2, self.significand).execute(*inputs)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.affine import IntClip
-from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import Int, index_bits, memory_resources, memory_text, packed_words, ram_style
+from headrace.layers.pointwise import Pointwise
 
 
 @dataclass(frozen=True, eq=False)
-class Clip(Layer):
+class Clip(Pointwise):
     """``y = min(max(x, lo[c]), hi[c])``.
 
     Args:
@@ -38,38 +38,11 @@ class Clip(Layer):
     pe: int = 1
 
     def __post_init__(self) -> None:
-        if self.pe not in self.folding_choices["PE"]:
-            valid = ", ".join(map(str, self.folding_choices["PE"]))
-            raise FoldingError(f"Clip: PE={self.pe} does not divide {self.channels}; valid: {valid}")
-
-    @property
-    def channels(self) -> int:
-        """Channels of a frame."""
-        return self.stream.shape[-1]
-
-    @property
-    def inputs(self) -> tuple[StreamType, ...]:
-        return (replace(self.stream, elements=self.pe),)
-
-    @property
-    def outputs(self) -> tuple[StreamType, ...]:
-        return (StreamType(self.stream.shape, self.output, self.pe),)
-
-    @property
-    def cycles(self) -> int:
-        return self.inputs[0].words
+        self.check_pe()
 
     @property
     def latency(self) -> int:
         return 2
-
-    @property
-    def folding(self) -> dict[str, int]:
-        return {"PE": self.pe}
-
-    @property
-    def folding_choices(self) -> dict[str, tuple[int, ...]]:
-        return {"PE": divisors(self.channels)}
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         return IntClip(self.lo, self.hi, self.output, inputs[0].ndim - 2).execute(*inputs)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.ir import Array
-from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
+from headrace.layers.base import Resources, RtlModule, StreamType
 from headrace.layers.hls import HlsCall
+from headrace.layers.pointwise import Pointwise
 
 
 @dataclass(frozen=True, eq=False)
-class DuplicateStreams(Layer):
+class DuplicateStreams(Pointwise):
     """Every word to each of ``copies`` outputs, which may take it at different times.
 
     ``pe`` elements travel in a word; the ``elements`` of ``stream`` are replaced by it.
@@ -24,28 +25,12 @@ class DuplicateStreams(Layer):
     pe: int = 1
 
     @property
-    def inputs(self) -> tuple[StreamType, ...]:
-        return (replace(self.stream, elements=self.pe),)
-
-    @property
     def outputs(self) -> tuple[StreamType, ...]:
         return self.inputs * self.copies
 
     @property
-    def cycles(self) -> int:
-        return self.inputs[0].words
-
-    @property
     def latency(self) -> int:
         return 1
-
-    @property
-    def folding(self) -> dict[str, int]:
-        return {"PE": self.pe}
-
-    @property
-    def folding_choices(self) -> dict[str, tuple[int, ...]]:
-        return {"PE": divisors(self.stream.shape[-1])}
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         return inputs * self.copies

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import Lookup as LookupOp
-from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import Int, index_bits, memory_resources, memory_text, ram_style
+from headrace.layers.pointwise import Pointwise
 from headrace.numerics import interleave_channels
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup(Layer):
+class Lookup(Pointwise):
     """``y = table[c, x - stream.range.lo]`` for channel c, the position along the last axis.
 
     A memory for each PE is addressed by channel group and by the bits of x as they are, so that nothing is computed.
@@ -38,9 +38,7 @@ class Lookup(Layer):
         channels = self.stream.shape[-1]
         if self.table.shape[0] not in (1, channels) or self.table.shape[1] != self.stream.range.count:
             raise ValueError(f"a table {self.table.shape} for {channels} channels of {self.stream.range}")
-        if self.pe < 1 or channels % self.pe:
-            valid = ", ".join(map(str, divisors(channels)))
-            raise FoldingError(f"Lookup: PE={self.pe} does not divide {channels}; valid: {valid}")
+        self.check_pe()
 
     @property
     def shared(self) -> bool:
@@ -53,28 +51,8 @@ class Lookup(Layer):
         return 1 if self.shared else self.stream.shape[-1] // self.pe
 
     @property
-    def inputs(self) -> tuple[StreamType, ...]:
-        return (replace(self.stream, elements=self.pe),)
-
-    @property
-    def outputs(self) -> tuple[StreamType, ...]:
-        return (StreamType(self.stream.shape, self.output, self.pe),)
-
-    @property
-    def cycles(self) -> int:
-        return self.inputs[0].words
-
-    @property
     def latency(self) -> int:
         return 1
-
-    @property
-    def folding(self) -> dict[str, int]:
-        return {"PE": self.pe}
-
-    @property
-    def folding_choices(self) -> dict[str, tuple[int, ...]]:
-        return {"PE": divisors(self.stream.shape[-1])}
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         op = LookupOp(self.table, self.stream.range.lo, self.output, len(self.stream.shape) - 1)

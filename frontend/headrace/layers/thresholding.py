@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import Activation
-from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
+from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import Int, Table, index_bits, memory_resources, ram_style
+from headrace.layers.pointwise import Pointwise
 from headrace.numerics import interleave_channels
 
 STYLES = ("parallel", "search")
@@ -68,7 +68,7 @@ def comparisons(thresholds: Int, base: Int, step: Int, x: IntRange) -> Compariso
 
 
 @dataclass(frozen=True, eq=False)
-class Thresholding(Layer):
+class Thresholding(Pointwise):
     """``y = base[c] + step[c] * #{k : x >= thresholds[c, k]}`` for channel c, the position along the last axis.
 
     ``style`` is ``parallel`` (a comparator for every threshold), ``search`` (a pipelined binary search: one comparator
@@ -94,9 +94,7 @@ class Thresholding(Layer):
         for values in (self.thresholds, self.base, self.step):
             if values.shape[0] not in (1, channels):
                 raise ValueError(f"{values.shape[0]} rows of thresholds, bases or steps for {channels} channels")
-        if self.pe < 1 or channels % self.pe:
-            valid = ", ".join(map(str, divisors(channels)))
-            raise FoldingError(f"Thresholding: PE={self.pe} does not divide {channels}; valid: {valid}")
+        self.check_pe()
         if self.style not in ("auto", *STYLES):
             raise ValueError(f"style {self.style!r}; possible: {STYLES}")
 
@@ -126,30 +124,10 @@ class Thresholding(Layer):
         return self.steps.bit_length()
 
     @property
-    def inputs(self) -> tuple[StreamType, ...]:
-        return (replace(self.stream, elements=self.pe),)
-
-    @property
-    def outputs(self) -> tuple[StreamType, ...]:
-        return (StreamType(self.stream.shape, self.output, self.pe),)
-
-    @property
-    def cycles(self) -> int:
-        return self.inputs[0].words
-
-    @property
     def latency(self) -> int:
         if self.method == "search":
             return self.levels + 1
         return 3 if self.groups > 1 else 2
-
-    @property
-    def folding(self) -> dict[str, int]:
-        return {"PE": self.pe}
-
-    @property
-    def folding_choices(self) -> dict[str, tuple[int, ...]]:
-        return {"PE": divisors(self.stream.shape[-1])}
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         op = Activation(self.thresholds, self.base, self.step, self.output, len(self.stream.shape) - 1)
