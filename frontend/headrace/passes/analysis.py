@@ -11,6 +11,7 @@ from headrace.errors import ModelError
 from headrace.ir import Graph, Input, IntRange, Op, Output, Shape, Value
 from headrace.ir.integer import Activation, IntAdd, IntClip, Lookup, Reshape
 from headrace.ir.ops import AddTensors, Codes, Elementwise, Mul, Quantizer, SourceOp, ToReal
+from headrace.ir.ops.blocks import WeightedSum
 from headrace.ir.ops.linear import dequantizing_steps
 from headrace.ir.scaled import Abstract, Exact, Floating, Int, Joined, NotExact, Scaled
 from headrace.passes.activation import (
@@ -304,6 +305,9 @@ class Analysis:
 
     def _tensor(self, x: Joined) -> Scaled:
         """A join as one integer tensor, with steps that give its float32 values; its grid is none of the model's."""
+        if isinstance(x.op, WeightedSum):
+            total = self._add(self.integers(x.left), self.integers(x.right), x.op.factors, self._name(x))
+            return replace(total, scale=x.scale, bias=x.bias, steps=x.steps, clamp=x.clamp)
         several = len({leaf.value for leaf in x.leaves}) > 1
         if isinstance(x.op, AddTensors) and (several or (_is_plain(x.left) and _is_plain(x.right))):
             left, right = self.fixed(x.left), self.fixed(x.right)
@@ -377,7 +381,7 @@ class Analysis:
 
     def _real_join(self, x: Joined) -> Value:
         """A join on the host and the steps after it; only the steps where its integers are its values."""
-        if _is_plain(replace(x, steps=())):
+        if isinstance(x.op, WeightedSum) or _is_plain(replace(x, steps=())):
             return self._real(self.tensor(x))
         value = self.target.add(x.op, [self._real(x.left), self._real(x.right)], self._name(x))
         for step in x.steps:

@@ -14,11 +14,12 @@ from headrace.ir import Graph, Value
 from headrace.ir.integer import Activation, Lookup
 from headrace.ir.scaled import Floating, Joined, Scaled
 from headrace.passes.analysis import Analysis, Blocker
+from headrace.passes.forward_slices import forward_slices
 from headrace.passes.merge_activations import merge_activations
 from headrace.passes.merge_padding import merge_padding
 from headrace.passes.partition import Partition, partition
 
-SIMPLIFICATIONS = (merge_padding, merge_activations)
+SIMPLIFICATIONS = (forward_slices, merge_padding, merge_activations)
 """Passes over the integer graph, in order."""
 
 

@@ -17,7 +17,7 @@ from headrace.ir.ops.elementwise import (
 from headrace.ir.ops.functions import Celu, Elu, Function, HardSigmoid, Power
 from headrace.ir.ops.host import ToReal
 from headrace.ir.ops.joins import AddTensors, Arithmetic, Join
-from headrace.ir.ops.linear import MatMul
+from headrace.ir.ops.matmul import MatMul
 from headrace.ir.ops.movement import Concat, Move
 from headrace.ir.ops.offset import Offset
 from headrace.ir.ops.padding import Pad

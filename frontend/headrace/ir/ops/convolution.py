@@ -14,6 +14,7 @@ from headrace.ir.graph import Value
 from headrace.ir.grid import Constant, Grid
 from headrace.ir.op import Array
 from headrace.ir.ops.base import SourceOp
+from headrace.ir.ops.blocks import in_blocks
 from headrace.ir.ops.linear import (
     Operands,
     Product,
@@ -106,7 +107,8 @@ class Conv(SourceOp):
             return ctx.host(self, inputs)
         operands = integer_operands(ctx, x, self.weights, 0, self.product)
         live = [np.ones(n, bool) for n in x.shape[1:]]
-        return (emit_conv(ctx, self, operands, operands.x.value, live),)
+        blocks = in_blocks(ctx, operands, 0, lambda value, part: emit_conv(ctx, self, part, value, live))
+        return (blocks or emit_conv(ctx, self, operands, operands.x.value, live),)
 
 
 def emit_conv(ctx: Lowering, conv: Conv, operands: Operands, value: Value, live: Sequence[NDArray[np.bool_]]) -> Scaled:

@@ -8,18 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.errors import ModelError
-from headrace.ir import integer
-from headrace.ir.exact import accumulator_range
 from headrace.ir.graph import Value
 from headrace.ir.grid import Constant, Grid, common_grid, compact, zero_point
 from headrace.ir.op import Array
-from headrace.ir.ops.base import SourceOp
 from headrace.ir.ops.elementwise import Add, Elementwise, Mul
 from headrace.ir.ops.offset import shifted
 from headrace.ir.real import Real, single
-from headrace.ir.scaled import Abstract, Floating, Joined, Lowering, NotExact, Scaled
-from headrace.ir.types import Shape, TensorType
+from headrace.ir.scaled import Joined, Lowering, NotExact, Scaled
+from headrace.ir.types import Shape
 
 Int = NDArray[np.int64]
 Double = NDArray[np.float64]
@@ -35,12 +31,16 @@ DOUBLE = 2**53
 class Product:
     """The integer form of a product: weights to use, and the scale and offset of the accumulator.
 
-    ``weights`` has the shape of the constant operand; ``scale`` and ``offset`` one value per output channel.
+    ``weights`` has the shape of the constant operand; ``scale`` and ``offset`` one value per output channel. Where
+    scales of the input differ and are the same for all outputs, ``blocks`` lists the runs of input channels, ``(start,
+    stop, multiple)``, and ``narrow`` holds the weights without their multiples.
     """
 
     weights: Int
     scale: Double
     offset: Double
+    blocks: tuple[tuple[int, int, int], ...] = ()
+    narrow: Int | None = None
 
 
 def align(weights: Grid, scale: Double, bias: Double, out_axis: int) -> Product:
@@ -60,6 +60,7 @@ def align(weights: Grid, scale: Double, bias: Double, out_axis: int) -> Product:
     summed = scale if own is not None else np.asarray(scale * weights.scale)
     rows = np.moveaxis(summed, out_axis, 0)
     q, out_scale = weights.q, rows.reshape(-1)
+    blocks: tuple[tuple[int, int, int], ...] = ()
     if any(n > 1 for n in rows.shape[1:]):
         distinct, which = np.unique(rows.reshape(rows.shape[0], -1), axis=0, return_inverse=True)
         grids = [common_grid(row, WIDEST_MULTIPLE) for row in distinct]
@@ -73,6 +74,7 @@ def align(weights: Grid, scale: Double, bias: Double, out_axis: int) -> Product:
         multiples = np.moveaxis(multiples, 0, out_axis)
         if np.max(np.abs(q.astype(np.float64) * multiples)) * (q.size // outputs) >= 2.0**62:
             raise NotExact("the scales of its input channels differ so much that their common grid passes 62 bits")
+        blocks = _runs(multiples) if own is not None and len(found) == 1 else ()
         q = q * multiples
         out_scale = np.array([g[0] for g in found])[which.reshape(-1)]
     out_scale = np.broadcast_to(out_scale, (outputs,)) * (1.0 if own is None else own)
@@ -80,7 +82,16 @@ def align(weights: Grid, scale: Double, bias: Double, out_axis: int) -> Product:
     if np.any(bias != 0):
         real = bias * (weights.q * weights.scale)
         offset = real.sum(axis=tuple(a for a in range(real.ndim) if a != out_axis))
-    return Product(q, out_scale, offset)
+    return Product(q, out_scale, offset, blocks, weights.q if blocks else None)
+
+
+def _runs(multiples: Int) -> tuple[tuple[int, int, int], ...]:
+    """Runs of equal *multiples* along the one axis over which they vary; none when there are several."""
+    if sum(n > 1 for n in multiples.shape) != 1:
+        return ()
+    flat = multiples.reshape(-1)
+    starts = [0, *(np.flatnonzero(np.diff(flat)) + 1).tolist()]
+    return tuple((a, b, int(flat[a])) for a, b in zip(starts, [*starts[1:], flat.size], strict=True))
 
 
 def per_output(scale: Double, out_axis: int) -> Double | None:
@@ -254,46 +265,3 @@ def centred(x: Real) -> Real:
     if zero is None:
         return x
     return Real(x.value, Grid(x.grid.q.astype(np.int64) - zero, x.grid.scale, np.zeros_like(x.grid.bias)))
-
-
-@dataclass(frozen=True, eq=False)
-class MatMul(SourceOp):
-    """``x @ W`` over the last axis of a frame, with constant ``W`` of shape ``(K, M)``."""
-
-    weights: Constant
-
-    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        (x,) = inputs
-        depth, width = self.weights.value.shape
-        if not x.shape or x.shape[-1] != depth:
-            raise ModelError(f"cannot multiply frames {list(x.shape)} by weights [{depth}, {width}]")
-        return (TensorType((*x.shape[:-1], width)),)
-
-    def _product(self, scale: Double, bias: Double) -> Product:
-        assert self.weights.grid is not None
-        s = channel_values(np.atleast_1d(scale), -1, "the input scale").reshape(-1, 1)
-        b = channel_values(np.atleast_1d(bias), -1, "the input offset").reshape(-1, 1)
-        return align(self.weights.grid, s, b, 1)
-
-    def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
-        x = centred(inputs[0])
-        if x.grid is not None and self.weights.grid is not None:
-            try:
-                product = self._product(x.grid.scale, x.grid.bias)
-            except NotExact:
-                product = None
-            if product is not None:
-                acc = integer.IntMatMul(product.weights, np.zeros((2, 1), np.int64)).execute(x.grid.q)[0]
-                return (accumulate(acc, product, -1),)
-        total = x.value.astype(np.float64) @ unscaled(self.weights, 1)
-        return (scaled_once(total, self.weights, 1, -1),)
-
-    def lower(self, ctx: Lowering, *inputs: Abstract) -> tuple[Abstract, ...]:
-        (x,) = inputs
-        if isinstance(x, Floating):
-            return ctx.host(self, inputs)
-        operands = integer_operands(ctx, x, self.weights, -1, self._product)
-        weights = operands.product.weights
-        ranges = np.stack(accumulator_range(weights, operands.lo, operands.hi))
-        value = ctx.emit(integer.IntMatMul(weights, ranges + zero_sum(operands)), operands.x.value)
-        return (accumulator(ctx, value, (*x.shape[:-1], weights.shape[1]), -1, operands, ranges),)
