@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,25 +23,14 @@ from headrace.passes.activation import (
     run_steps,
     tabulate,
 )
-from headrace.passes.fixed_point import WIDEST, fixed_point, rounded, unit_scale
+from headrace.passes.blocker import Blocker
+from headrace.passes.fixed_point import WIDEST, fixed_point, is_plain, rounded, unit_scale
 from headrace.passes.joins import Combination, combine, tabulate_values
-from headrace.passes.joint_function import JointFunction, OneSource
+from headrace.passes.joint_function import JointFunction, OneSource, parameter_shape
 from headrace.passes.segments import in_segments, walk
 
 FEW_LEVELS = 256
 """Up to this many integers, a clip becomes thresholds."""
-
-
-@dataclass(frozen=True)
-class Blocker:
-    """Why a part of the model stays on the host."""
-
-    node: str
-    operator: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"node '{self.node}' ({self.operator}): {self.reason}"
 
 
 class Analysis:
@@ -201,7 +190,7 @@ class Analysis:
         own = np.broadcast_shapes((1,) * len(x.shape), *shapes)
         if isinstance(x, Joined):
             try:
-                found = self._joint(JointFunction.of(x, np.broadcast_shapes(own, _own_shape(x)), quantizer))
+                found = self._joint(JointFunction.of(x, np.broadcast_shapes(own, parameter_shape(x)), quantizer))
                 if found is None:
                     return self.quantize(self.tensor(x), quantizer)
             except NotExact as reason:
@@ -309,7 +298,7 @@ class Analysis:
             total = self._add(self.integers(x.left), self.integers(x.right), x.op.factors, self._name(x))
             return replace(total, scale=x.scale, bias=x.bias, steps=x.steps, clamp=x.clamp)
         several = len({leaf.value for leaf in x.leaves}) > 1
-        if isinstance(x.op, AddTensors) and (several or (_is_plain(x.left) and _is_plain(x.right))):
+        if isinstance(x.op, AddTensors) and (several or (is_plain(x.left) and is_plain(x.right))):
             left, right = self.fixed(x.left), self.fixed(x.right)
             exponents = [int(np.log2(side.affine[0].flat[0])) for side in (left, right)]
             low = min(exponents)
@@ -317,7 +306,7 @@ class Analysis:
                 raise NotExact("its branches are too far apart in magnitude for integers of 62 bits")
             total = self._add(left, right, (2 ** (exponents[0] - low), 2 ** (exponents[1] - low)), self._name(x))
         else:
-            f = JointFunction(replace(x, steps=()), np.broadcast_shapes((1,) * len(x.shape), _own_shape(x)))
+            f = JointFunction(replace(x, steps=()), np.broadcast_shapes((1,) * len(x.shape), parameter_shape(x)))
             combination, low = tabulate_values(f)
             value = self._emit_combination(f, combination, f"{self._name(x)}_table")
             total = Scaled(value, x.shape, combination.lo, combination.hi, None, None)
@@ -381,7 +370,7 @@ class Analysis:
 
     def _real_join(self, x: Joined) -> Value:
         """A join on the host and the steps after it; only the steps where its integers are its values."""
-        if isinstance(x.op, WeightedSum) or _is_plain(replace(x, steps=())):
+        if isinstance(x.op, WeightedSum) or is_plain(replace(x, steps=())):
             return self._real(self.tensor(x))
         value = self.target.add(x.op, [self._real(x.left), self._real(x.right)], self._name(x))
         for step in x.steps:
@@ -395,19 +384,3 @@ def sorted_ends(n: int, x: Scaled) -> tuple[Int, Int]:
         raise NotExact("its branches are too far apart in magnitude for integers of 62 bits")
     a, b = n * x.lo.astype(np.int64), n * x.hi.astype(np.int64)
     return np.minimum(a, b), np.maximum(a, b)
-
-
-def _is_plain(x: Scaled | Joined) -> bool:
-    """Whether the integers of *x* are its float32 values times a power of two, and those of all that it adds up."""
-    if isinstance(x, Joined):
-        return isinstance(x.op, AddTensors) and not x.steps and _is_plain(x.left) and _is_plain(x.right)
-    try:
-        return not fixed_point(x).ops
-    except NotExact:
-        return False
-
-
-def _own_shape(x: Scaled | Joined) -> Shape:
-    """Shape that the parameters of all recorded steps broadcast to."""
-    inner = () if isinstance(x, Scaled) else (_own_shape(x.left), _own_shape(x.right))
-    return np.broadcast_shapes(*inner, *(s.parameter_shape() for s in x.steps))

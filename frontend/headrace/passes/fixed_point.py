@@ -17,9 +17,9 @@ from headrace.ir import Op
 from headrace.ir.affine import IntAffine, IntClip, to_significand
 from headrace.ir.integer import Lookup
 from headrace.ir.op import Array
-from headrace.ir.ops import Add, BatchNorm, Clip, Div, Elementwise, Mul
+from headrace.ir.ops import Add, AddTensors, BatchNorm, Clip, Div, Elementwise, Mul
 from headrace.ir.real import single
-from headrace.ir.scaled import NotExact, Scaled
+from headrace.ir.scaled import Joined, NotExact, Scaled
 from headrace.ir.types import IntRange
 from headrace.passes.activation import bounds_over, run_steps
 
@@ -245,3 +245,13 @@ def rounded(part: FixedPoint) -> FixedPoint:
     output = IntRange(int(lo.min()), int(hi.max()))
     op = IntAffine(np.ones(1, np.int64), np.zeros(1, np.int64), output, 0, True)
     return replace(part, ops=(*part.ops, op), lo=lo, hi=hi)
+
+
+def is_plain(x: Scaled | Joined) -> bool:
+    """Whether the integers of *x* are its float32 values times a power of two, and those of all that it adds up."""
+    if isinstance(x, Joined):
+        return isinstance(x.op, AddTensors) and not x.steps and is_plain(x.left) and is_plain(x.right)
+    try:
+        return not fixed_point(x).ops
+    except NotExact:
+        return False

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ir import Value
+from headrace.ir import Shape, Value
 from headrace.ir.op import Array
 from headrace.ir.ops import Quantizer
 from headrace.ir.real import single
@@ -155,3 +155,9 @@ class OneSource(ChannelFunction):
     def direction(self) -> Int | None:
         found = self.f.directions()
         return None if found is None else found[0].reshape(self.shape)
+
+
+def parameter_shape(x: Scaled | Joined) -> Shape:
+    """Shape that the parameters of all recorded steps broadcast to."""
+    inner = () if isinstance(x, Scaled) else (parameter_shape(x.left), parameter_shape(x.right))
+    return np.broadcast_shapes(*inner, *(s.parameter_shape() for s in x.steps))

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from headrace.ir import Graph, Value
 from headrace.ir.integer import Activation, Lookup
 from headrace.ir.scaled import Floating, Joined, Scaled
-from headrace.passes.analysis import Analysis, Blocker
+from headrace.passes.analysis import Analysis
+from headrace.passes.blocker import Blocker
 from headrace.passes.forward_slices import forward_slices
 from headrace.passes.merge_activations import merge_activations
 from headrace.passes.merge_padding import merge_padding
