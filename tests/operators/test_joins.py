@@ -200,3 +200,23 @@ def test_random_scales(seed: int) -> None:
     if seed % 3 == 0:
         out = float(np.float32(2 * scales[0]))
     same_as_onnxruntime(joined((scales[0], scales[1]), out), pairs((scales[0], scales[1])))
+
+
+def test_functions_of_a_join_that_rise_and_fall() -> None:
+    """The segment of the joined value by small factors, then its code."""
+    m = Model(1)
+    total = m.node("Add", m.quant(m.x, 0.3, 8), m.quant(m.input("y", 1), 0.7, 8))
+    m.output(m.quant(m.node("Mul", total, m.node("Sigmoid", total)), 0.4))
+    m.output(m.quant(m.node("HardSwish", m.node("Sub", total, m.constant(3.0))), 0.4))
+    integer = same_in_both_modes(m, pairs((0.3, 0.7)))
+    assert operators(integer).count("Lookup") == operators(integer).count("Activation") == 2
+    assert max(n for pair in factors(integer) for n in pair) <= 256
+
+
+def test_branches_of_a_sum_are_one_tensor() -> None:
+    m = Model(3)
+    total = m.node("Add", m.quant(m.x, 0.3), m.quant(m.input("y", 3), 0.7))
+    m.output(m.quant(m.node("Max", m.node("Relu", total), m.node("Mul", total, m.constant(-0.5))), 0.4))
+    m.output(m.quant(m.node("Add", m.node("Relu", total), total), 0.4))
+    m.output(m.node("Mul", total, m.node("Tanh", total)))
+    same_in_both_modes(m, {"x": frames(3, count=300), "y": frames(3, count=300, seed=1)})

@@ -346,7 +346,9 @@ class Analysis:
                 total = value
             else:
                 total, factor = self.emit(IntAdd((factor, found.factors[k])), total, value, name=join), 1
-        return self.emit(found.op, total, name=name)
+        if found.then is None:
+            return self.emit(found.op, total, name=name)
+        return self.emit(found.then, self.emit(found.op, total, name=f"{name}_segment"), name=name)
 
     # -- the host -------------------------------------------------------------------------------------------
 

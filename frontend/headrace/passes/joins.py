@@ -10,20 +10,27 @@ follow any ratio and any rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.ir.integer import Activation, IntAffine, Lookup
+from headrace.ir.op import Array
 from headrace.ir.scaled import Int, NotExact
 from headrace.ir.types import IntRange
 from headrace.passes.fixed_point import to_integers
 from headrace.passes.joint_function import JointFunction
+from headrace.passes.segments import MOST
 from headrace.passes.stairs import Stairs, climb
 
 FEW_PAIRS, PAIRS = 2**10, 2**16
 """Entries of a table over all pairs of integers that is preferred to large factors, and most of one at all."""
+
+WALKED = 2**22
+"""Most pairs whose values are sorted to find the segments of a function that rises and falls."""
 
 SMALL, LARGE = 16, 4096
 """Factors that are tried before and after tables for one branch."""
@@ -32,7 +39,7 @@ FEW_ENTRIES, TABLE = 2**8, 2**16
 """Integers of a branch up to which it passes a table rather than multiplications, and most entries of such a table."""
 
 MULTIPLIERS = range(8, 29, 4)
-"""Binary places of the factors, one per channel, that are tried for a branch of many integers."""
+"""Binary places of large factors that are tried for branches of many integers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +49,9 @@ class Combination:
     Attributes:
         factors: one per source.
         tables: by index of the source.
-        op: from k to codes.
+        op: from k to codes, or to segments.
         lo, hi: codes that can come out, per channel.
+        then: from segments to codes, where the function rises and falls.
     """
 
     factors: tuple[int, ...]
@@ -51,6 +59,7 @@ class Combination:
     op: Activation | Lookup
     lo: Int
     hi: Int
+    then: Lookup | None = None
 
 
 def combine(f: JointFunction) -> Combination | None:
@@ -59,14 +68,16 @@ def combine(f: JointFunction) -> Combination | None:
         return None
     stairs = climb(f)
     if stairs is None:
-        return _all_pairs(f)
+        return _all_pairs(f, FEW_PAIRS) or _in_segments(f) or _all_pairs(f)
     return (
-        _linear(stairs, SMALL)
-        or _with_factors(stairs)
-        or _with_table(stairs, 4)
+        _linear(stairs, _ratios(stairs, SMALL))
+        or _with_table(stairs, 4, FEW_ENTRIES)
         or _all_pairs(f, FEW_PAIRS)
-        or _linear(stairs, LARGE)
-        or _with_table(stairs, 10)
+        or _linear(stairs, _ratios(stairs, LARGE))
+        or _with_table(stairs, 10, FEW_ENTRIES)
+        or _linear(stairs, _close_ratios(stairs))
+        or _with_factors(stairs)
+        or _with_table(stairs, 10, TABLE)
         or _all_pairs(f)
     )
 
@@ -74,8 +85,9 @@ def combine(f: JointFunction) -> Combination | None:
 # -- combinations -----------------------------------------------------------------------------------------------------
 
 
-def _linear(stairs: Stairs, largest: int) -> Combination | None:
-    for factors in _ratios(stairs, largest):
+def _linear(stairs: Stairs, candidates: Iterable[tuple[int, ...]]) -> Combination | None:
+    """The first of *candidates* that works, the same factors for all channels."""
+    for factors in candidates:
         others = sum(n * q for k, (n, q) in enumerate(zip(factors, stairs.others, strict=True)) if k != stairs.main)
         found = _thresholds(stairs, factors[stairs.main], np.asarray(others))
         if found is not None:
@@ -109,6 +121,19 @@ def _ratios(stairs: Stairs, largest: int) -> Iterator[tuple[int, ...]]:
             yield factors
 
 
+def _close_ratios(stairs: Stairs) -> Iterator[tuple[int, ...]]:
+    """For two sources, best rational approximations of the ratio of their slopes, ever closer."""
+    slopes = stairs.slopes[:, 0]
+    if len(slopes) != 2 or not np.all(np.isfinite(slopes)) or not np.all(slopes):
+        return
+    other = 1 - stairs.main
+    ratio = Fraction(float(slopes[other])) / Fraction(float(slopes[stairs.main]))
+    for places in MULTIPLIERS:
+        near = ratio.limit_denominator(2**places)
+        if 0 < abs(near.numerator) < 2**30:
+            yield tuple(near.denominator if k == stairs.main else near.numerator for k in range(2))
+
+
 def _thresholds(stairs: Stairs, n: int, others: Int) -> Int | None:
     """Thresholds of ``k = n * q + others`` (``n > 0``) that separate every stair, ``(J, C)``, if there are any."""
     lo, hi = stairs.f.bounds[stairs.main]
@@ -129,7 +154,7 @@ def _with_factors(stairs: Stairs) -> Combination | None:
     (lo, hi), values = stairs.f.bounds[other], stairs.others[other]
     with np.errstate(all="ignore"):
         ratio = stairs.slopes[other] / stairs.slopes[stairs.main]
-    if values.shape[0] <= FEW_ENTRIES or not np.all(np.abs(ratio) < 2.0**16):
+    if not np.all(np.abs(ratio) < 2.0**16):
         return None
     for places in MULTIPLIERS:
         n = np.rint(ratio * 2**places).astype(np.int64)
@@ -143,7 +168,7 @@ def _with_factors(stairs: Stairs) -> Combination | None:
     return None
 
 
-def _with_table(stairs: Stairs, shifts: int) -> Combination | None:
+def _with_table(stairs: Stairs, shifts: int, entries: int) -> Combination | None:
     """``k = 2^s * q0 + table[q1]``: the table follows every stair as closely as its neighbours allow."""
     if len(stairs.f.sources) != 2 or stairs.at.size == 0:
         return None
@@ -151,7 +176,7 @@ def _with_table(stairs: Stairs, shifts: int) -> Combination | None:
     values = stairs.others[other]
     lo = int(stairs.f.bounds[other][0].min())
     count = values.shape[0]
-    if count * stairs.f.channels > TABLE:
+    if count > entries or count * stairs.f.channels > TABLE:
         return None
     for shift in range(shifts + 1):
         n = 2**shift
@@ -232,6 +257,58 @@ def _all_pairs(f: JointFunction, entries: int = PAIRS) -> Combination | None:
     disagreements = int(((codes != ideal) & reachable).sum())
     op = Lookup(table, low0 + n0 * low1, _output(f, lo, hi), _axis(f), disagreements)
     return Combination((1, n0), {}, op, lo.reshape(f.shape), hi.reshape(f.shape))
+
+
+def _in_segments(f: JointFunction) -> Combination | None:
+    """A function that rises and falls with the joined value: which segment the value lies in, then its code."""
+    core = replace(f, x=replace(f.x, steps=()))
+    counts = [int(hi.max()) - int(lo.min()) + 1 for lo, hi in f.bounds]
+    if f.directions() is not None or core.directions() is None:
+        return None
+    if float(np.prod([float(n) for n in counts])) * f.channels > WALKED:
+        return None
+    axes = [np.arange(n) + int(lo.min()) for n, (lo, _) in zip(counts, f.bounds, strict=True)]
+    grids = [g.reshape(-1, 1) for g in np.meshgrid(*axes, indexing="ij")]
+    q = [np.clip(g, lo, hi) for g, (lo, hi) in zip(grids, f.bounds, strict=True)]
+    values, codes = core.real(*q), f(*q)
+    disagreements = int((codes != f.exact(*q)).sum())
+    places, entries = [], []
+    for value, code in zip(values.T, codes.T, strict=True):
+        order = np.argsort(value, kind="stable")
+        value, code = value[order], code[order]
+        jumps = np.flatnonzero(np.diff(code)) + 1
+        places.append(value[jumps])
+        entries.append(code[np.concatenate([[0], jumps])])
+    most = max(p.size for p in places)
+    if most > MOST:
+        return None
+    thresholds = np.full((f.channels, most), np.inf, np.float32)
+    table = np.zeros((f.channels, most + 1), np.int64)
+    for row, (place, code) in enumerate(zip(places, entries, strict=True)):
+        thresholds[row, : place.size] = place
+        table[row] = np.append(code, np.full(most + 1 - code.size, code[-1]))
+    segment = _segment_of(thresholds)
+    found = combine(replace(core, codes=segment, exact_codes=segment, rising=True, signs=False))
+    if found is None:
+        return None
+    lo, hi = codes.min(axis=0), codes.max(axis=0)
+    then = Lookup(table, 0, _output(f, lo, hi), _axis(f), disagreements)
+    op = replace(found.op, disagreements=0)
+    return replace(found, op=op, lo=lo.reshape(f.shape), hi=hi.reshape(f.shape), then=then)
+
+
+def _segment_of(thresholds: NDArray[np.float32]) -> Callable[[Array], Int]:
+    """How many of its channel's *thresholds* ``(C, T)`` a value has reached."""
+
+    def segment(real: Array) -> Int:
+        shape = real.shape
+        flat = np.broadcast_to(real.reshape(shape[0], -1), (shape[0], thresholds.shape[0]))
+        count = np.empty(flat.shape, np.int64)
+        for channel, row in enumerate(thresholds):
+            count[:, channel] = np.searchsorted(row, flat[:, channel], side="right")
+        return count.reshape(shape) if count.size == real.size else count
+
+    return segment
 
 
 def tabulate_values(f: JointFunction) -> tuple[Combination, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,7 @@ from headrace.ir import integer
 from headrace.ir.grid import Grid, common_grid, compact
 from headrace.ir.op import Array, Op
 from headrace.ir.ops.base import SourceOp
+from headrace.ir.ops.elementwise import Elementwise
 from headrace.ir.real import Real, Single
 from headrace.ir.scaled import Abstract, Floating, Joined, Lowering, Scaled
 from headrace.ir.types import Shape, TensorType
@@ -78,11 +81,76 @@ class Join(SourceOp):
         x, y = inputs
         if isinstance(x, Floating) or isinstance(y, Floating):
             return ctx.host(self, inputs, f"{self} of an integer tensor and one that only the host can compute")
+        if _is_one_tensor(x, y) and not self._keeps_grid(x, y):
+            both = Branches(self, x.steps, y.steps)
+            return (replace(x, steps=(both,), scale=None, bias=None, clamp=None),)
         shape = np.broadcast_shapes(x.shape, y.shape)
         return (self._join(_enlarged(ctx, x, shape), _enlarged(ctx, y, shape), shape),)
 
+    def _keeps_grid(self, x: Scaled | Joined, y: Scaled | Joined) -> bool:
+        """Whether the result is on a grid that products may want to read."""
+        return False
+
     def _join(self, x: Scaled | Joined, y: Scaled | Joined, shape: Shape) -> Joined:
         return Joined(self, x, y, shape)
+
+
+def _is_one_tensor(x: Scaled | Joined, y: Scaled | Joined) -> bool:
+    """Whether both are functions of the same integers, or of the same join: then so is what joins them."""
+    if isinstance(x, Scaled) or isinstance(y, Scaled):
+        return isinstance(x, Scaled) and isinstance(y, Scaled) and x.value == y.value
+    return x.op is y.op and x.left is y.left and x.right is y.right
+
+
+@dataclass(frozen=True, eq=False)
+class Branches(Elementwise):
+    """``op(left(x), right(x))``: two branches of one tensor, joined again."""
+
+    op: Join
+    left: tuple[Elementwise, ...]
+    right: tuple[Elementwise, ...]
+
+    def apply(self, x: Single) -> Single:
+        left = right = x
+        for step in self.left:
+            left = step.apply(left)
+        for step in self.right:
+            right = step.apply(right)
+        return self.op.combine(left, right)
+
+    def exact(self, x: Double) -> Double:
+        left = right = x
+        for step in self.left:
+            left = step.exact(left)
+        for step in self.right:
+            right = step.exact(right)
+        return self.op.combine_exact(left, right)
+
+    def direction(self) -> Array | None:
+        if not self.op.rising():
+            return None
+        signs = [_direction(steps) for steps in (self.left, self.right)]
+        if signs[0] is None or signs[1] is None or np.any(signs[0] != signs[1]):
+            return None
+        return signs[0]
+
+    def map_parameters(self, move: Callable[[Array], Array]) -> Self:
+        left, right = (tuple(step.map_parameters(move) for step in steps) for steps in (self.left, self.right))
+        return replace(self, left=left, right=right)
+
+    def parameter_shape(self) -> tuple[int, ...]:
+        return np.broadcast_shapes(*(step.parameter_shape() for step in (*self.left, *self.right)))
+
+
+def _direction(steps: Sequence[Elementwise]) -> Array | None:
+    """Direction of *steps* one after another, when it is known of each."""
+    sign: Array = np.ones((), np.int64)
+    for step in steps:
+        own = step.direction()
+        if own is None:
+            return None
+        sign = sign * own
+    return sign
 
 
 def _same_rank(x: Real, y: Real) -> tuple[Real, Real]:
@@ -157,6 +225,9 @@ class AddTensors(Join):
             raise ModelError("its branches are too far apart in magnitude for integers of 62 bits")
         q = n * x.grid.q.astype(np.int64) + m * y.grid.q.astype(np.int64)
         return (Real(value, Grid(q, grid, x.grid.bias + y.grid.bias), loose=True),)
+
+    def _keeps_grid(self, x: Scaled | Joined, y: Scaled | Joined) -> bool:
+        return x.scale is not None and y.scale is not None
 
     def _join(self, x: Scaled | Joined, y: Scaled | Joined, shape: Shape) -> Joined:
         if x.scale is None or y.scale is None or x.bias is None or y.bias is None:
