@@ -140,7 +140,7 @@ def test_a_function_of_too_many_integers_before_a_product() -> None:
     s = Source(2, integers=IntRange(-(2**20), 2**20))
     graph = s.output(s.matmul(s.add(Function("Tanh")), [[1], [1]]))
     assert reasons(to_integer(graph)) == [
-        "its input left the integer grid in Function; put a quantizer between them",
+        "its input left the integer grid in Tanh; put a quantizer between them",
     ]
 
 

@@ -136,7 +136,7 @@ class Analysis:
     def integers(self, x: Scaled | Joined) -> Scaled:
         """*x* with known scale and bias and its clips done."""
         if x.scale is None or x.bias is None:
-            names = " and ".join(type(step).__name__ for step in x.steps if step.linear() is None)
+            names = " and ".join(step.title for step in x.steps if step.linear() is None)
             raise NotExact(f"its input left the integer grid in {names or 'a function'}; put a quantizer between them")
         if isinstance(x, Joined):
             return self._once("sum", x, self._sum)

@@ -153,7 +153,7 @@ def _stages(steps: Sequence[Elementwise], rank: int) -> list[tuple[Array, Array,
             before = stages.pop() if stages and stages[-1][2] is None else (one, zero, None)
             stages.append((before[0], before[1], step))
         else:
-            raise NotExact(f"{type(step).__name__} is no multiplication, addition or clip")
+            raise NotExact(f"{step.title} is no multiplication, addition or clip")
     return stages
 
 

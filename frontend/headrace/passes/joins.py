@@ -271,7 +271,8 @@ def _in_segments(f: JointFunction) -> Combination | None:
     grids = [g.reshape(-1, 1) for g in np.meshgrid(*axes, indexing="ij")]
     q = [np.clip(g, lo, hi) for g, (lo, hi) in zip(grids, f.bounds, strict=True)]
     values, codes = core.real(*q), f(*q)
-    disagreements = int((codes != f.exact(*q)).sum())
+    reachable = np.all([g == clipped for g, clipped in zip(grids, q, strict=True)], axis=0)
+    disagreements = int(((codes != f.exact(*q)) & reachable).sum())
     places, entries = [], []
     for value, code in zip(values.T, codes.T, strict=True):
         order = np.argsort(value, kind="stable")
@@ -301,12 +302,11 @@ def _segment_of(thresholds: NDArray[np.float32]) -> Callable[[Array], Int]:
     """How many of its channel's *thresholds* ``(C, T)`` a value has reached."""
 
     def segment(real: Array) -> Int:
-        shape = real.shape
-        flat = np.broadcast_to(real.reshape(shape[0], -1), (shape[0], thresholds.shape[0]))
+        flat = real.reshape(real.shape[0], -1)
         count = np.empty(flat.shape, np.int64)
         for channel, row in enumerate(thresholds):
             count[:, channel] = np.searchsorted(row, flat[:, channel], side="right")
-        return count.reshape(shape) if count.size == real.size else count
+        return count.reshape(real.shape)
 
     return segment
 

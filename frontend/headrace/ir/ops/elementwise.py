@@ -26,6 +26,11 @@ Double = NDArray[np.float64]
 class Elementwise(SourceOp):
     """A function of one real tensor, element by element."""
 
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return type(self).__name__
+
     def apply(self, x: Single) -> Single:
         """The function in canonical float32 arithmetic."""
         raise NotImplementedError

@@ -78,6 +78,10 @@ class Function(Elementwise):
 
     name: str
 
+    @property
+    def title(self) -> str:
+        return self.name
+
     @staticmethod
     def names() -> tuple[str, ...]:
         """Names that are known: ONNX's where ONNX has one, and GeluTanh, Float16 (rounding to it) and Silu."""

@@ -110,6 +110,10 @@ class Branches(Elementwise):
     left: tuple[Elementwise, ...]
     right: tuple[Elementwise, ...]
 
+    @property
+    def title(self) -> str:
+        return f"{self.op} of two branches"
+
     def apply(self, x: Single) -> Single:
         left = right = x
         for step in self.left:
