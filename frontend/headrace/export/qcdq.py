@@ -17,8 +17,9 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from headrace.export.description import Quantizer
 from headrace.export.errors import ExportError
-from headrace.export.preparation import Quantizer, prepare
+from headrace.export.preparation import prepare
 from headrace.export.tracing import example_arguments, trace
 from headrace.export.writing import write
 

@@ -21,7 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from headrace.core.float_quant import FloatFormat
-from headrace.export.preparation import Quantizer, prepare
+from headrace.export.description import Quantizer
+from headrace.export.preparation import prepare
 from headrace.export.tracing import example_arguments, trace
 from headrace.export.writing import write
 from headrace.quant_tensor import IntQuantTensor

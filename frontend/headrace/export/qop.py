@@ -21,8 +21,9 @@ from onnx import numpy_helper
 from torch import Tensor, nn
 
 from headrace.export.cleanup import remove_unused
+from headrace.export.description import Quantizer
 from headrace.export.errors import ExportError
-from headrace.export.preparation import LayerPlan, Quantizer, prepare
+from headrace.export.preparation import LayerPlan, prepare
 from headrace.export.qcdq import DEFAULT_OPSET, QcdqActivation, check_opset, make_activation, make_qcdq, standard
 from headrace.export.tracing import example_arguments, trace
 from headrace.export.writing import write

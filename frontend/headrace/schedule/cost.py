@@ -14,9 +14,4 @@ because layers that can use them should."""
 
 def cost(resources: Resources) -> float:
     """LUT equivalents of *resources*."""
-    return (
-        resources.lut
-        + FF_WEIGHT * resources.ff
-        + DSP_WEIGHT * resources.dsp
-        + BRAM18_WEIGHT * resources.bram18
-    )
+    return resources.lut + FF_WEIGHT * resources.ff + DSP_WEIGHT * resources.dsp + BRAM18_WEIGHT * resources.bram18
