@@ -28,9 +28,7 @@ def chain(words: list[int], work: list[int], waits: list[int], pipelined: bool =
     return graph
 
 
-def diamond(
-    words: int, work: tuple[int, int, int], waits: tuple[int, int, int], pipelined: bool = False
-) -> Graph:
+def diamond(words: int, work: tuple[int, int, int], waits: tuple[int, int, int], pipelined: bool = False) -> Graph:
     """A fork, two layers in one branch, none in the other, and a join."""
     graph, x = start(words)
     fork = graph.add(worker([words], [words, words], 0), (x,), "fork")
@@ -114,5 +112,3 @@ def test_first_frame_latency_adds_what_each_layer_waits_for() -> None:
     one, two = chain([4, 4], [4], [10]), chain([4, 4, 4], [4, 4], [10, 10])
     assert first_frame_latency(one) >= 10 + 3
     assert first_frame_latency(two) >= first_frame_latency(one) + 10
-
-

@@ -5,7 +5,7 @@ import torch
 
 import headrace.nn as qnn
 from headrace import quant
-from headrace.core import functional
+from headrace.core import autograd
 from headrace.core.bit_width import BitWidthConst
 from headrace.core.function_wrapper import FloorSte, RoundSte, TensorClamp, TensorClampSte
 from headrace.core.quant import IntQuant
@@ -37,7 +37,7 @@ def test_fused_equals_composed(rounding, clamp, signed, narrow, per_channel):
 
 def test_gradient_passes_inside_the_range_only():
     x = torch.tensor([-9.0, -0.3, 0.2, 9.0], requires_grad=True)
-    functional.fake_quantize(x, torch.tensor(0.1), None, -8, 7).sum().backward()
+    autograd.fake_quantize(x, torch.tensor(0.1), None, -8, 7).sum().backward()
     assert x.grad.tolist() == [0.0, 1.0, 1.0, 0.0]
 
 
@@ -45,7 +45,7 @@ def test_gradient_of_the_scale():
     """``dvalue/dscale`` is the bound where clamped, ``q - x/s`` inside."""
     x = torch.tensor([-9.0, 0.26, 9.0])
     scale = torch.tensor(0.1, requires_grad=True)
-    functional.fake_quantize(x, scale, None, -8, 7).sum().backward()
+    autograd.fake_quantize(x, scale, None, -8, 7).sum().backward()
     assert scale.grad.item() == pytest.approx(-8 + (3 - 2.6) + 7, abs=1e-5)
 
 

@@ -11,7 +11,7 @@ from torch import nn
 
 import headrace.nn as qnn
 from headrace import quant
-from headrace.core import functional
+from headrace.core import autograd, functional
 from headrace.quant_tensor import IntQuantTensor
 
 ACTIVATIONS = [
@@ -119,7 +119,7 @@ def test_gradient_at_every_tie_and_its_neighbours(low, high, rectify):
     near = [np.nextafter(ties, np.float32(way)) for way in (-np.inf, np.inf)]
     ratio = torch.from_numpy(np.concatenate([ties, *near, np.arange(low - 2, high + 3, dtype=np.float32)]))
     x = ratio.clone().requires_grad_()
-    out = functional.fake_quantize(x, torch.tensor(1.0), None, low, high, rectify=rectify)
+    out = autograd.fake_quantize(x, torch.tensor(1.0), None, low, high, rectify=rectify)
     out.sum().backward()
     seen = torch.relu(ratio) if rectify else ratio
     integer = torch.round(seen)
@@ -136,7 +136,7 @@ def test_fused_relu_has_the_gradients_of_the_composition(shape):
     for fused in (True, False):
         leaf, scale = x.clone().requires_grad_(), torch.full(shape, 0.3).requires_grad_()
         if fused:
-            out = functional.fake_quantize(leaf, scale, None, 0, 7, rectify=True)
+            out = autograd.fake_quantize(leaf, scale, None, 0, 7, rectify=True)
         else:
             y = functional.round_ste(torch.relu(leaf) / scale)
             out = functional.tensor_clamp(y, torch.tensor(0.0), torch.tensor(7.0)) * scale

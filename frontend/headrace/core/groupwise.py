@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headrace.core import functional
+from headrace.core import autograd, functional
 from headrace.core.quant import TensorQuantOutput
 from headrace.core.zero_point import ZeroZeroPoint
 
@@ -51,7 +51,7 @@ class GroupwiseIntQuant(nn.Module):
         moved = x.movedim(self.group_dim, -1)
         size = moved.shape[-1]
         groups = F.pad(moved, (0, -size % self.group_size)).reshape(*moved.shape[:-1], -1, self.group_size)
-        largest = functional.abs_max(groups.reshape(-1, self.group_size), 1).view(*groups.shape[:-1], 1)
+        largest = autograd.abs_max(groups.reshape(-1, self.group_size), 1).view(*groups.shape[:-1], 1)
         scale = functional.clamp_min_ste(largest, self.min_val) / self.int_scaling_impl(bit_width)
         q = functional.tensor_clamp_ste(
             functional.round_ste(groups / scale),

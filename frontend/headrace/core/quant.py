@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from headrace.core import functional
+from headrace.core import autograd, functional
 from headrace.core.bit_width import BitWidthConst
 from headrace.core.function_wrapper import Identity, InplaceTensorClampSte, RoundSte, TensorClamp, TensorClampSte
 from headrace.core.functional import Rounding
@@ -165,7 +165,7 @@ class IntQuant(nn.Module):
     ) -> Tensor:
         """The same as :meth:`forward` in one pass, for a constant integer bit width; of ``relu(x)`` with *rectify*."""
         low, high = functional.integer_range(bit_width, self.signed, self.narrow_range)
-        return functional.fake_quantize(
+        return autograd.fake_quantize(
             self.input_view_impl(x), scale, zero_point, low, high, rounding, self.clamps_straight_through, rectify
         )
 
@@ -259,7 +259,7 @@ class RescalingIntQuant(nn.Module):
             return None
         bit_width: Tensor = self.msb_clamp_bit_width_impl()
         low, high = functional.integer_range(static, self.int_quant.signed, self.int_quant.narrow_range)
-        value, scale = functional.abs_max_fake_quantize(
+        value, scale = autograd.abs_max_fake_quantize(
             x,
             self.int_scaling_impl(bit_width),
             scaling.stats_scaling_impl.clamp_scaling.min_val,

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from headrace.core.functional import abs_max
+from headrace.core.autograd import abs_max
 
 DEFAULT_MOMENTUM = 0.1
 SCALAR_SHAPE: tuple[int, ...] = ()
