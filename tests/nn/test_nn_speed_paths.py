@@ -12,6 +12,7 @@ from torch import nn
 import headrace.nn as qnn
 from headrace import quant
 from headrace.core import autograd, functional
+from headrace.core.tracked_state import TrackedState
 from headrace.quant_tensor import IntQuantTensor
 
 ACTIVATIONS = [
@@ -180,3 +181,39 @@ def test_no_host_synchronisation_on_a_gpu():
         model(x).sum().backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+TENSORS = {
+    "contiguous": lambda: torch.randn(64, 40),
+    "channels last": lambda: torch.randn(8, 16, 5, 5).contiguous(memory_format=torch.channels_last),
+    "transposed": lambda: torch.randn(40, 64).t(),
+    "columns": lambda: torch.randn(64, 80)[:, ::2],
+    "scalar": lambda: torch.tensor(0.5),
+    "bfloat16": lambda: torch.randn(3, 4).bfloat16(),
+    "float64": lambda: torch.randn(3, 4).double(),
+    "whole numbers": lambda: torch.ones(3, dtype=torch.int64),
+    "truth values": lambda: torch.zeros(3, dtype=torch.bool),
+}
+
+
+@pytest.mark.parametrize("kind", TENSORS)
+def test_tracked_state_sees_changes_without_a_version(kind):
+    module = nn.Module()
+    module.register_buffer("state", TENSORS[kind]())
+    state = TrackedState(module)
+    assert state.is_current()
+    module.state.data.copy_((module.state == 0) if module.state.dtype == torch.bool else module.state + 1)
+    assert not state.is_current()
+
+
+def test_tracked_state_sees_another_tensor_and_other_memory():
+    module = nn.Linear(3, 2)
+    state = TrackedState(module)
+    module.weight = nn.Parameter(module.weight.detach())
+    assert not state.is_current()
+    state = TrackedState(module)
+    module.weight.data = module.weight.detach().clone()
+    assert not state.is_current()
+    with torch.inference_mode():
+        frozen = nn.Linear(3, 2)
+        assert TrackedState(frozen).is_current()

@@ -211,7 +211,7 @@ class QuantWeightBiasInputOutputLayer(QuantLayer):
         value = None
         if not self.training:
             value = exact.apply(self, input, weight, bias_value, geometry)
-            self.last_was_exact = value is not None
+            self.__dict__["last_was_exact"] = value is not None  # not through Module.__setattr__, which is slow
         if value is None:
             value = geometry(unpack_quant_tensor(input), unpack_quant_tensor(weight), bias_value)
         described = self.return_quant_tensor and not self.output_quant.is_quant_enabled
