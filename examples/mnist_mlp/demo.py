@@ -110,9 +110,7 @@ def _training_key(bits: int) -> str:
     return hashlib.sha256(b"\0".join(content)).hexdigest()
 
 
-def _compare(
-    bits: int, final: nn.Module, design: Design, digits: Digits, images: int, journal: Journal
-) -> Outcome:
+def _compare(bits: int, final: nn.Module, design: Design, digits: Digits, images: int, journal: Journal) -> Outcome:
     """PyTorch, integer graph and RTL on test images."""
     feeds = {"image": digits.test_images.numpy()}
     with torch.no_grad():

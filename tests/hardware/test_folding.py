@@ -14,8 +14,10 @@ from headrace.ir.integer import Reshape
 from headrace.layers.base import Layer
 from headrace.passes.to_hardware import to_hardware
 from headrace.schedule import (
+    Reading,
     apply_folding,
     default_target,
+    fastest_target,
     folding_json,
     insert_fifos,
     insert_width_converters,
@@ -163,7 +165,10 @@ def test_a_written_file_reads_back(tmp_path: Path) -> None:
         ({"MVAU_0": {"PE": True}}, r"PE=True must be a whole number"),
         ({"MVAU_0": {"PE": 2.0}}, r"PE=2.0 must be a whole number"),
         ({"MVAU_0": {"PE": 0}}, r"PE=0 does not divide"),
-        ({"MVA_hls_1": {"PE": 1}}, r"key \"MVA_hls_1\": there is no such layer; layers: .*MVAU_1 \('fc1'\)"),
+        (
+            {"MVA_hls_1": {"PE": 1}},
+            r"key \"MVA_hls_1\": there is no such layer .did you mean .MVAU_1.\?.; layers: .*MVAU_1 \('fc1'\)",
+        ),
         ({"MVAU_7": {"PE": 1}}, r"key \"MVAU_7\": there is no such layer"),
         ({"MVAU_0": {"SMID": 2}}, r"unknown setting 'SMID' \(did you mean 'SIMD'\?\)"),
         ({"MVAU_0": {"PE": 1}, "fc0": {"PE": 2}}, r"both fold layer 'fc0'"),
@@ -190,10 +195,32 @@ def test_finn_files_may_say_more() -> None:
     }
     with pytest.raises(FoldingError, match="MVA_hls_1"):
         apply_folding(unfolded(), settings)
-    applied = apply_folding(unfolded(), settings, finn_compatible=True)
+    applied = apply_folding(unfolded(), settings, Reading.FINN_STANDALONE)
     assert foldings(applied.graph)["fc0"] == {"PE": 4, "SIMD": 3}
     assert sum("there is no such layer" in note for note in applied.notes) == 2
+    assert any("""MVA_hls_1": there is no such layer (did you mean 'MVAU_1'?)""" in note for note in applied.notes)
     assert any("mem_mode has no effect" in note for note in applied.notes)
+
+
+def test_finn_does_not_count_thresholds_behind_a_matrix_vector_unit() -> None:
+    settings = {"Thresholding_rtl_0": {"PE": 3}, "MVAU_hls_0": {"PE": 4, "SIMD": 3}}
+    fused = apply_folding(unfolded(), settings, Reading.FINN)
+    assert sum("Thresholding_rtl_0" in note for note in fused.notes) == 1
+    assert foldings(fused.graph)["act0"] == {"PE": 4}, "it follows the unit that it is a part of in FINN"
+    with pytest.raises(FoldingError, match="PE=3"):
+        apply_folding(unfolded(), settings, Reading.FINN_STANDALONE)
+
+
+@pytest.mark.parametrize(("widest", "allowed"), [(1, 1), (8, 4), (1000, 12)])
+def test_weights_of_a_pe_are_bounded(widest: int, allowed: int) -> None:
+    graph = unfolded()
+    found = layers(solve_folding(graph, fastest_target(graph, widest), widest))
+    wide = [layer for layer in found.values() if layer.weight_bits_a_pe]
+    assert all(layer.weight_bits_a_pe <= max(widest, layer.weight_bits_a_pe // layer.folding["SIMD"]) for layer in wide)
+    assert max(layer.folding["SIMD"] for layer in wide) <= allowed
+    assert fastest_target(graph, widest) == max(layer.cycles for layer in found.values())
+    with pytest.raises(FoldingError, match=f"mvau_wwidth_max={widest}"):
+        solve_folding(graph, fastest_target(graph, widest) - 1, widest)
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,11 @@ class Layer(Op):
         """Legal values of each folding name, ascending."""
         return {}
 
+    @property
+    def weight_bits_a_pe(self) -> int:
+        """Bits of weights that one PE reads a cycle; 0 for a layer without weights."""
+        return 0
+
     def with_folding(self, **values: int) -> Self:
         """This layer folded differently.
 

@@ -132,6 +132,10 @@ class MVAU(Layer):
     def folding_choices(self) -> dict[str, tuple[int, ...]]:
         return {"PE": divisors(self.mh), "SIMD": divisors(self.mw)}
 
+    @property
+    def weight_bits_a_pe(self) -> int:
+        return self.simd * self.weight_range.bits
+
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         bound = int(np.abs(self.weights).sum(axis=0).max(initial=0)) * int(np.abs(x).max(initial=0))

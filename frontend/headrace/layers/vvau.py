@@ -117,6 +117,10 @@ class VVAU(Layer):
     def folding_choices(self) -> dict[str, tuple[int, ...]]:
         return {"PE": divisors(self.channels), "SIMD": self.window.tap_choices}
 
+    @property
+    def weight_bits_a_pe(self) -> int:
+        return self.simd * self.kernels * self.weight_range.bits
+
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         x = np.moveaxis(inputs[0].astype(np.int64), -1, 1)
         windows = sliding_windows(x, self.kernel, self.strides, self.dilations, self.pads, 0)

@@ -1,10 +1,10 @@
 """Scheduling: folding to a rate, width converters, FIFO depths, expected performance."""
 
 from headrace.schedule.fifos import fifo_depths, insert_fifos
-from headrace.schedule.folding_file import Applied, apply_folding, folding_json, read_folding, write_folding
+from headrace.schedule.folding_file import Applied, Reading, apply_folding, folding_json, read_folding, write_folding
 from headrace.schedule.performance import LayerPerformance, Performance, performance
-from headrace.schedule.scheduling import FoldingSettings, schedule
-from headrace.schedule.solver import default_target, solve_folding, target_cycles
+from headrace.schedule.scheduling import FoldingSettings, connect, fold_by_file, fold_for_rate, schedule
+from headrace.schedule.solver import default_target, fastest_target, solve_folding, target_cycles
 from headrace.schedule.widths import insert_width_converters
 
 __all__ = [
@@ -12,9 +12,14 @@ __all__ = [
     "FoldingSettings",
     "LayerPerformance",
     "Performance",
+    "Reading",
     "apply_folding",
+    "connect",
     "default_target",
+    "fastest_target",
     "fifo_depths",
+    "fold_by_file",
+    "fold_for_rate",
     "folding_json",
     "insert_fifos",
     "insert_width_converters",

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from pathlib import Path
 
 from headrace.errors import FoldingError, did_you_mean
@@ -45,6 +46,23 @@ FINN_ONLY = (
     "cpp_interface", "hls_style", "use_ocm", "slr", "partition_id", "device_id", "noActivation", "M", "depth",
 )  # fmt: skip
 """FINN's settings that have no meaning here and change no result: accepted, with a note."""
+
+FINN_FUSED = frozenset({("MVAU", "Thresholding"), ("VVAU", "Thresholding")})
+"""Kinds of layers of which FINN makes one: the second is part of the first, and has no number of its own."""
+
+
+class Reading(StrEnum):
+    """How a folding dictionary is read."""
+
+    STRICT = "strict"
+    """What fits nothing is refused, and a number counts every layer of its kind."""
+
+    FINN = "finn"
+    """What fits nothing is noted; thresholds behind a matrix-vector unit are a part of it, and not counted."""
+
+    FINN_STANDALONE = "finn_standalone"
+    """As ``FINN``, for a model built with ``standalone_thresholds``: every layer is counted."""
+
 
 _KEY = re.compile(r"(?P<kind>[A-Za-z]\w*?)(?:_hls|_rtl|_Batch|_batch)?_(?P<index>\d+)")
 _DEFAULTS = "Defaults"
@@ -116,7 +134,10 @@ def folding_json(graph: Graph) -> str:
 
 
 def apply_folding(
-    graph: Graph, settings: Mapping[str, Settings], finn_compatible: bool = False, file: str = "folding.json"
+    graph: Graph,
+    settings: Mapping[str, Settings],
+    reading: Reading = Reading.STRICT,
+    file: str = "folding.json",
 ) -> Applied:
     """*graph* folded as *settings* say.
 
@@ -126,14 +147,15 @@ def apply_folding(
     Args:
         graph: layers without width converters and FIFOs.
         settings: as :func:`read_folding` returns them.
-        finn_compatible: whether keys and settings that fit nothing are noted instead of refused.
+        reading: whether keys and settings that fit nothing are refused or noted, and what a number counts.
         file: what messages call the source of *settings*.
 
     Raises:
         FoldingError: names the layer, the value, the key, and what would be accepted.
     """
     notes: list[str] = []
-    numbered = _numbered(graph)
+    tolerant = reading is not Reading.STRICT
+    numbered = _numbered(graph, fused=FINN_FUSED if reading is Reading.FINN else frozenset())
     found = layers(graph)
     chosen: dict[str, tuple[str, Settings]] = {}
     for key, values in settings.items():
@@ -141,9 +163,9 @@ def apply_folding(
             continue
         node = _find(key, numbered, found)
         if node is None:
-            known = [*numbered, *found]
-            text = f'{file}, key "{key}": there is no such layer{did_you_mean(key, known)}; layers: '
-            _refuse(text + _listing(numbered, found), finn_compatible, notes)
+            near = did_you_mean(_plain(key), [*numbered, *found])
+            text = f'{file}, key "{key}": there is no such layer{near}; layers: {_listing(numbered, found)}'
+            _refuse(text, tolerant, notes)
         elif node in chosen:
             raise FoldingError(f'{file}, keys "{chosen[node][0]}" and "{key}" both fold layer \'{node}\'')
         else:
@@ -153,23 +175,36 @@ def apply_folding(
     keys = {node: key for key, node in numbered.items()}
     for node, layer in found.items():
         defaults = _defaults(settings.get(_DEFAULTS, {}), layer, file)
-        key, values = chosen.get(node, (keys[node], {}))
+        key, values = chosen.get(node, (keys.get(node, node), {}))
         if defaults or values:
             explicit.add(node)
-        folded[node] = _fold(node, layer, {**defaults, **values}, (file, key), finn_compatible, notes)
+        folded[node] = _fold(node, layer, {**defaults, **values}, (file, key), tolerant, notes)
     _follow(graph, folded, explicit)
     return Applied(rebuild(graph, folded), tuple(notes))
 
 
-def _numbered(graph: Graph) -> dict[str, str]:
-    """Layer name by ``kind_number``, in topological order."""
+def _numbered(graph: Graph, fused: Collection[tuple[str, str]] = ()) -> dict[str, str]:
+    """Layer name by ``kind_number``, in topological order; without the second of two layers of *fused* kinds."""
+    found = layers(graph)
+    inner: set[str] = set()
+    if fused:
+        ends = [(e.source.node, e.target.node) for e in links(graph)]
+        inner = {b for a, b in ends if {a, b} <= found.keys() and (found[a].kind, found[b].kind) in fused}
     counts: dict[str, int] = {}
     result = {}
-    for node, layer in layers(graph).items():
+    for node, layer in found.items():
+        if node in inner:
+            continue
         index = counts.get(layer.kind, 0)
         counts[layer.kind] = index + 1
         result[f"{layer.kind}_{index}"] = node
     return result
+
+
+def _plain(key: str) -> str:
+    """*key* without FINN's ``_hls`` and ``_rtl``, so that it is near to the key that was meant."""
+    match = _KEY.fullmatch(key)
+    return f"{match['kind']}_{match['index']}" if match else key
 
 
 def _find(key: str, numbered: Mapping[str, str], found: Mapping[str, Layer]) -> str | None:

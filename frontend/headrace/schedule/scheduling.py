@@ -10,8 +10,8 @@ from headrace.errors import FoldingError
 from headrace.ir import Graph
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.schedule.fifos import insert_fifos
-from headrace.schedule.folding_file import apply_folding
-from headrace.schedule.solver import default_target, solve_folding, target_cycles
+from headrace.schedule.folding_file import Reading, apply_folding
+from headrace.schedule.solver import default_target, fastest_target, solve_folding, target_cycles
 from headrace.schedule.widths import insert_width_converters
 
 
@@ -42,19 +42,62 @@ def schedule(design: HardwareDesign, settings: FoldingSettings, folding_file: st
     Raises:
         FoldingError: when the rate cannot be reached, or the dictionary does not fit.
     """
-    folded, notes = _solved(design.graph, settings), design.notes
+    folded = fold_for_rate(design, settings.target_fps, settings.clock_mhz)
     if settings.folding is not None:
-        applied = apply_folding(folded, settings.folding, file=folding_file)
-        folded, notes = applied.graph, (*notes, *applied.notes)
-    return replace(design, graph=insert_fifos(insert_width_converters(folded)), notes=notes)
+        folded = fold_by_file(folded, settings.folding, file=folding_file)
+    return connect(folded)
 
 
-def _solved(graph: Graph, settings: FoldingSettings) -> Graph:
-    if settings.target_fps is None:
-        return solve_folding(graph, default_target(graph))
-    cycles = target_cycles(settings.target_fps, settings.clock_mhz)
+def fold_for_rate(
+    design: HardwareDesign,
+    target_fps: float | None,
+    clock_mhz: float,
+    widest: int | None = None,
+    best_effort: bool = False,
+) -> HardwareDesign:
+    """*design* with every layer folded for *target_fps* frames a second, or moderately when that is None.
+
+    Args:
+        design: the layers before folding.
+        target_fps: frames a second.
+        clock_mhz: clock that they refer to.
+        widest: most bits of weights that one PE reads a cycle; None for any number.
+        best_effort: fold for the fastest rate that there is, with a note, instead of refusing one that is out of reach.
+
+    Raises:
+        FoldingError: when the rate cannot be reached; names the slowest layer.
+    """
+    if target_fps is None:
+        return design.with_graph(solve_folding(design.graph, default_target(design.graph, widest), widest))
+    cycles = target_cycles(target_fps, clock_mhz)
+    rate = f"{target_fps:g} frames a second at {clock_mhz:g} MHz are {cycles} cycles a frame"
     try:
-        return solve_folding(graph, cycles)
+        return design.with_graph(solve_folding(design.graph, cycles, widest))
     except FoldingError as error:
-        rate = f"{settings.target_fps:g} frames a second at {settings.clock_mhz:g} MHz are {cycles} cycles a frame"
-        raise FoldingError(f"{rate}: {error}") from error
+        if not best_effort:
+            raise FoldingError(f"{rate}: {error}") from error
+        fastest = fastest_target(design.graph, widest)
+        graph = solve_folding(design.graph, fastest, widest)
+        note = f"{rate}, which cannot be reached; folded for the fastest, {fastest}"
+        return replace(design, graph=graph, notes=(*design.notes, note))
+
+
+def fold_by_file(
+    design: HardwareDesign,
+    folding: Mapping[str, Mapping[str, Any]],
+    reading: Reading = Reading.STRICT,
+    file: str = "folding.json",
+) -> HardwareDesign:
+    """*design* folded further as a folding dictionary says; what in it has no effect is noted.
+
+    Raises:
+        FoldingError: when the dictionary does not fit.
+    """
+    applied = apply_folding(design.graph, folding, reading, file)
+    return replace(design, graph=applied.graph, notes=(*design.notes, *applied.notes))
+
+
+def connect(design: HardwareDesign) -> HardwareDesign:
+    """The folded *design* with width converters, and FIFOs as deep as its schedule needs them."""
+    graph: Graph = insert_fifos(insert_width_converters(design.graph))
+    return design.with_graph(graph)

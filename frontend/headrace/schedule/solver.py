@@ -55,7 +55,7 @@ def target_cycles(fps: float, clock_mhz: float) -> int:
     return cycles
 
 
-def default_target(graph: Graph) -> int:
+def default_target(graph: Graph, widest: int | None = None) -> int:
     """Cycles a frame when the user asks for no rate: moderately parallel.
 
     ``4 * sqrt(work)``, where work is the sum of the cycles of all layers folded completely, so that the parallelism
@@ -65,23 +65,29 @@ def default_target(graph: Graph) -> int:
     found = layers(graph).values()
     work = sum(_folded(layer, min).cycles for layer in found)
     wanted = max(4 * math.isqrt(work), work // PARALLELISM)
-    return max([wanted, *(_folded(layer, max).cycles for layer in found)])
+    return max(wanted, fastest_target(graph, widest))
 
 
-def solve_folding(graph: Graph, target: int | None = None) -> Graph:
+def fastest_target(graph: Graph, widest: int | None = None) -> int:
+    """Fewest cycles a frame that every layer can do; *widest* as in :func:`solve_folding`."""
+    return max((_fastest(layer, widest).cycles for layer in layers(graph).values()), default=1)
+
+
+def solve_folding(graph: Graph, target: int | None = None, widest: int | None = None) -> Graph:
     """*graph* with every layer folded so that it takes at most *target* cycles a frame, as cheaply as known.
 
     Args:
         graph: layers in any folding; without width converters and FIFOs.
         target: cycles a frame; :func:`default_target` when None.
+        widest: most bits of weights that one PE reads a cycle, where a layer has a choice; None for any number.
 
     Raises:
         FoldingError: when a layer cannot meet the target even fully unfolded; names the slowest.
     """
-    cycles = default_target(graph) if target is None else target
+    cycles = default_target(graph, widest) if target is None else target
     found = layers(graph)
-    _check_reachable(found, cycles)
-    choices = {node: _choices(layer, cycles) for node, layer in found.items()}
+    _check_reachable(found, cycles, widest)
+    choices = {node: _choices(layer, cycles, widest) for node, layer in found.items()}
     picked = {node: options[0] for node, options in choices.items()}
     edges = [e for e in links(graph) if e.source.node in found and e.target.node in found]
     chains = _chains(list(found), edges)
@@ -100,28 +106,48 @@ def _folded(layer: Layer, extreme: Callable[[Sequence[int]], int]) -> Layer:
     return layer.with_folding(**values) if values else layer
 
 
-def _check_reachable(found: dict[str, Layer], target: int) -> None:
-    fastest = {node: _folded(layer, max).cycles for node, layer in found.items()}
+def _fastest(layer: Layer, widest: int | None) -> Layer:
+    """*layer* folded for the fewest cycles, within *widest*."""
+    names = {name: _allowed(layer, name, widest)[-1] for name in layer.folding_choices}
+    return layer.with_folding(**names) if names else layer
+
+
+def _allowed(layer: Layer, name: str, widest: int | None) -> tuple[int, ...]:
+    """The values of one folding name with which a PE reads at most *widest* bits of weights, or the least it can."""
+    options = layer.folding_choices[name]
+    if widest is None:
+        return options
+    least = layer.with_folding(**{name: options[0]}).weight_bits_a_pe
+    found = [(option, layer.with_folding(**{name: option}).weight_bits_a_pe) for option in options]
+    return tuple(option for option, bits in found if bits <= max(widest, least))
+
+
+def _check_reachable(found: dict[str, Layer], target: int, widest: int | None) -> None:
+    fastest = {node: _fastest(layer, widest).cycles for node, layer in found.items()}
     if not fastest:
         return
     slowest = max(fastest, key=lambda node: fastest[node])
     if fastest[slowest] > target:
         raise FoldingError(
             f"layer '{slowest}' ({found[slowest].kind}): {target} cycles a frame cannot be reached; it takes "
-            f"{fastest[slowest]} even fully unfolded, so the target must allow that many"
+            f"{fastest[slowest]} even {_bound(widest)}, so the target must allow that many"
         )
 
 
-def _choices(layer: Layer, target: int) -> list[Choice]:
+def _bound(widest: int | None) -> str:
+    return "fully unfolded" if widest is None else f"with all that mvau_wwidth_max={widest} allows"
+
+
+def _choices(layer: Layer, target: int, widest: int | None) -> list[Choice]:
     """Foldings of *layer* that meet *target*, cheapest first: for every combination of the other values, the smallest
     value of the last name that does, and :data:`SPARE` more."""
     names = list(layer.folding_choices)
     if not names:
         return [Choice(layer, 0.0)]
     *others, last = names
-    options = layer.folding_choices[last]
+    options = _allowed(layer, last, widest)
     best: dict[tuple[int, ...], Choice] = {}  # by the widths of its words, which are all that a neighbour sees
-    for values in itertools.product(*(layer.folding_choices[name] for name in others)):
+    for values in itertools.product(*(_allowed(layer, name, widest) for name in others)):
         base = layer.with_folding(**dict(zip(others, values, strict=True)))
         first = _first_within(base, last, options, target)
         for value in options[first : first + 1 + SPARE]:
