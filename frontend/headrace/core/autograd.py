@@ -234,13 +234,18 @@ class _AbsMaxFakeQuantize(torch.autograd.Function):
         return grad, None, None, None, None, None, None, None
 
 
+def reading_waits(tensor: Tensor) -> bool:
+    """Whether reading a value of *tensor* would wait for a device."""
+    return tensor.device.type != "cpu"
+
+
 def _add_at_maxima(grad: Tensor, x: Tensor, row_max: Tensor, largest: Tensor, grad_largest: Tensor) -> None:
     """Add the gradient of ``largest = max |x|`` to *grad*: shared among equal maxima, the first one of a row."""
     if largest.dim() == 1:
         first = (x.abs() == row_max.unsqueeze(1)).to(torch.uint8).argmax(1, keepdim=True)
         grad.scatter_add_(1, first, x.gather(1, first).sign() * grad_largest.unsqueeze(1))
         return
-    if x.is_cuda:  # no host synchronisation
+    if reading_waits(x):
         at_max = x.abs() == largest
         grad.add_(torch.where(at_max, x.sign() * (grad_largest / at_max.sum()), 0.0))
         return

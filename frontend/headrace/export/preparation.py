@@ -53,7 +53,7 @@ class _NoCache:
     """Stands in for the weight cache of a layer that is being traced."""
 
     @staticmethod
-    def weight(layer: Any) -> Tensor:
+    def weight(layer: Any, input: Any = None) -> Tensor:
         out: Tensor = layer.weight_quant(layer.weight)
         return out
 

@@ -23,6 +23,7 @@ from headrace.core import functional
 from headrace.core.tracked_state import TrackedState
 from headrace.nn.geometry import Geometry
 from headrace.quant_tensor import IntQuantTensor, unpack_quant_tensor
+from headrace.quant_tensor.constants import fact, is_whole, is_zero, largest_magnitude
 
 FLOAT32_EXACT = 2**24
 FLOAT64_EXACT = 2**53
@@ -92,15 +93,6 @@ def weight_integers(weight: IntQuantTensor, geometry: Geometry) -> WeightInteger
     return WeightIntegers(n, scale.reshape(-1), largest, n.float())
 
 
-def _largest_magnitude(x: IntQuantTensor) -> float:
-    """Largest magnitude of ``integer - zero_point``."""
-    low = functional.min_int(x.signed, False, x.bit_width)
-    high = functional.max_int(x.signed, False, x.bit_width)
-    if x.signed:
-        high = torch.clamp(high, min=1.0)  # one bit, signed: -1 and +1
-    return float(torch.maximum((low - x.zero_point).abs().max(), (high - x.zero_point).abs().max()))
-
-
 def _float32_is_exact(device: torch.device) -> bool:
     """Whether float32 matrix products use the whole mantissa."""
     return device.type == "cpu" and torch.get_float32_matmul_precision() == "highest"
@@ -157,11 +149,12 @@ def product(a: Any, b: Any) -> Tensor | None:
     if x is None or y is None or x.training or y.training:
         return None
     fits = all(
-        q.value.dtype == torch.float32 and q.scale.numel() == 1 and float(q.bit_width) <= MAX_INPUT_BITS for q in (x, y)
+        q.value.dtype == torch.float32 and q.scale.numel() == 1 and fact(q.bit_width, float) <= MAX_INPUT_BITS
+        for q in (x, y)
     )
-    if not fits or not all(bool((q.zero_point == torch.round(q.zero_point)).all()) for q in (x, y)):
+    if not fits or not all(fact(q.zero_point, is_whole) for q in (x, y)):
         return None
-    bound = _largest_magnitude(x) * _largest_magnitude(y) * x.value.shape[-1]
+    bound = largest_magnitude(x) * largest_magnitude(y) * x.value.shape[-1]
     if bound >= FLOAT64_EXACT:
         return None
     n_x, n_y = (torch.round(q.value.detach().double() / q.scale.detach().double()) for q in (x, y))
@@ -192,15 +185,15 @@ class Plan:
 
 
 def _plan(layer: Any, x: IntQuantTensor, weight: IntQuantTensor, geometry: Geometry) -> Plan | None:
-    bits = float(x.bit_width)
-    if bits > MAX_INPUT_BITS or not bool((x.zero_point == torch.round(x.zero_point)).all()):
+    bits = fact(x.bit_width, float)
+    if bits > MAX_INPUT_BITS or not fact(x.zero_point, is_whole):
         return None  # a sum that was never quantized: its float32 values do not tell the integers
     cached = layer._weight_cache.integers(layer, weight)
     input_scale = geometry.input_scale_per_output(x.scale.detach(), x.content)
     if cached is None or input_scale is None:
         return None
     scale = (input_scale.double() * cached.scale.double()).float()
-    return Plan(cached, cached.largest_sum * _largest_magnitude(x), scale, bits > 20)
+    return Plan(cached, cached.largest_sum * largest_magnitude(x), scale, bits > 20)
 
 
 class WeightCache:
@@ -212,6 +205,7 @@ class WeightCache:
         self._planned: tuple[Plan | None, tuple[Tensor, ...], tuple[object, ...]] | None = None
         self._integers: WeightIntegers | None = None
         self._has_integers = False
+        self._input_format: tuple[object, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         return WeightCache().__dict__  # copies and pickles start empty
@@ -220,16 +214,26 @@ class WeightCache:
         """Forget the weight."""
         self.__init__()  # type: ignore[misc]
 
-    def weight(self, layer: Any) -> Any:
-        """The quantized weight of *layer*, from the cache in evaluation without gradients."""
+    def weight(self, layer: Any, input: Any = None) -> Any:
+        """The quantized weight of *layer*, from the cache in evaluation without gradients.
+
+        *input* is the quantized input, for a weight that depends on its format.
+        """
+        arguments: tuple[Any, ...] = (layer.weight,)
+        input_format: tuple[object, ...] = ()
+        if getattr(layer.weight_quant, "requires_quant_input", False):
+            grid = quantized(input)
+            arguments = layer.weight, unpack_quant_tensor(input) if grid is None else grid
+            input_format = () if grid is None else (fact(grid.bit_width, float), grid.signed)
         idle = layer.training or torch.is_grad_enabled() or not layer.weight_quant.is_quant_enabled
         if idle or "weight" not in layer._parameters or torch.compiler.is_compiling():
             if self._state is not None:
                 self.clear()
-            return layer.weight_quant(layer.weight)
-        if self._state is None or not self._state.is_current():
+            return layer.weight_quant(*arguments)
+        if self._state is None or self._input_format != input_format or not self._state.is_current():
             self.clear()
-            self._weight = layer.weight_quant(layer.weight)
+            self._weight = layer.weight_quant(*arguments)
+            self._input_format = input_format
             self._state = TrackedState(layer.weight_quant, (layer, "weight"))
         return self._weight
 
@@ -264,7 +268,7 @@ def output_quant_tensor(
 
     There is none when an operand has a zero point, or a scale a channel that the sum runs over.
     """
-    if bool((input.zero_point != 0).any()) or bool((weight.zero_point != 0).any()):
+    if not (fact(input.zero_point, is_zero) and fact(weight.zero_point, is_zero)):
         return value
     input_scale = geometry.input_scale_per_output(input.scale, input.content)
     if input_scale is None or weight.scale.numel() not in (1, geometry.output_channels(weight.value)):

@@ -189,12 +189,7 @@ class QuantWeightBiasInputOutputLayer(QuantLayer):
     def _run(self, input: Any, geometry: Geometry) -> Any:
         """Quantize, compute, quantize."""
         quant_input = self.input_quant(input)
-        if getattr(self.weight_quant, "requires_quant_input", False):
-            quant_weight = self.weight_quant(
-                self.weight, exact.quantized(quant_input) or unpack_quant_tensor(quant_input)
-            )
-        else:
-            quant_weight = self._weight_cache.weight(self)
+        quant_weight = self._weight_cache.weight(self, quant_input)
         both = isinstance(quant_input, IntQuantTensor) and isinstance(quant_weight, IntQuantTensor)
         if self.return_quant_tensor and not both and not self.output_quant.is_quant_enabled:
             raise QuantLayerError(

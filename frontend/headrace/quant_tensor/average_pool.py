@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headrace.core import functional
+from headrace.quant_tensor.constants import fact, is_whole, is_zero, largest_magnitude
 from headrace.quant_tensor.int_quant_tensor import IntQuantTensor
 
 _FLOAT32_EXACT = 2**24
@@ -59,10 +61,11 @@ class Windows:
         out = F.avg_pool2d(n.unsqueeze(-2), kernel, stride, padding, self.ceil_mode, True, divisor_override=1)
         return out.squeeze(-2)
 
-    def counts(self, size: torch.Size, out: torch.Size) -> Tensor:
+    @lru_cache  # noqa: B019  (of a small frozen value: a copy to the device waits for it)
+    def counts(self, size: torch.Size, out: torch.Size, device: torch.device) -> Tensor | float:
         """Elements that count in each window, ``(*out)``, for images of *size*; one number if all agree."""
         if self.divisor is not None:
-            return torch.tensor(float(self.divisor))
+            return float(self.divisor)
         total = torch.ones((), dtype=torch.int64)
         for n, windows, k, s, p in zip(size, out, self.kernel, self.stride, self.padding, strict=True):
             start = torch.arange(windows) * s - p
@@ -71,7 +74,7 @@ class Windows:
                 start, stop = start.clamp(min=0), stop.clamp(max=n)
             total = total.unsqueeze(-1) * (stop - start)
         same = bool((total == total.flatten()[0]).all())
-        return (total.flatten()[0] if same else total).float()
+        return float(total.flatten()[0]) if same else total.float().to(device)
 
 
 def _pair(size: Any, axes: int) -> tuple[int, ...]:
@@ -79,20 +82,20 @@ def _pair(size: Any, axes: int) -> tuple[int, ...]:
     return sizes * axes if len(sizes) == 1 else sizes
 
 
-def _canonical(x: IntQuantTensor, windows: Windows) -> tuple[Tensor, Tensor] | None:
+def _canonical(x: IntQuantTensor, windows: Windows) -> tuple[Tensor, Tensor | float] | None:
     """The canonical means and the counts; ``None`` where *x* does not tell its integers or scales vary in a window."""
     axes = len(windows.kernel)
     varies = any(size != 1 for size in x.scale.shape[-axes:]) and x.scale.numel() > 1
-    whole = bool((x.zero_point == torch.round(x.zero_point)).all())
-    if x.value.dtype != torch.float32 or varies or not whole or float(x.bit_width) > _MAX_INPUT_BITS:
+    if x.value.dtype != torch.float32 or varies or not fact(x.zero_point, is_whole):
         return None
-    low, high = (f(x.signed, False, x.bit_width) - x.zero_point for f in (functional.min_int, functional.max_int))
-    largest = max(1.0, float(torch.maximum(low.abs(), high.abs()).max())) * math.prod(windows.kernel)
+    if fact(x.bit_width, float) > _MAX_INPUT_BITS:
+        return None
+    largest = max(1.0, largest_magnitude(x)) * math.prod(windows.kernel)
     if largest >= _FLOAT64_EXACT:
         return None
     n = torch.round(x.value.detach().double() / x.scale.detach().double())
     total = windows.sums(n.float() if largest < _FLOAT32_EXACT else n)
-    count = windows.counts(x.value.shape[-axes:], total.shape[-axes:]).to(total.device)
+    count = windows.counts(x.value.shape[-axes:], total.shape[-axes:], total.device)
     return total.float() * x.scale.detach().float() / count, count
 
 
@@ -107,9 +110,9 @@ def average(func: Callable[..., Any], x: IntQuantTensor, windows: Windows, *args
     value = func(x.value, *args, **kwargs) if canonical is None or learns else canonical[0]
     if canonical is not None and learns:
         value = functional.substitute(value, canonical[0])
-    differs = canonical is not None and canonical[1].numel() > 1
+    differs = canonical is not None and isinstance(canonical[1], Tensor)
     partial = windows.ceil_mode or (not windows.count_include_pad and any(windows.padding))
-    if differs or (canonical is None and partial) or bool((x.zero_point != 0).any()):
+    if differs or (canonical is None and partial) or not fact(x.zero_point, is_zero):
         return value
     terms = float(windows.terms) if canonical is None else float(canonical[1])
     largest = functional.max_int(False, False, x.bit_width) * math.prod(windows.kernel)
