@@ -357,6 +357,12 @@ def typed(shape: object, kind: int = TensorProto.FLOAT) -> onnx.ModelProto:
     return proto
 
 
+def constant_output() -> onnx.ModelProto:
+    proto = without("output")
+    proto.graph.output.append(helper.make_tensor_value_info("c", TensorProto.FLOAT, None))
+    return proto
+
+
 def sequence_input() -> onnx.ModelProto:
     proto = relu()
     info = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None)
@@ -377,7 +383,7 @@ GRAPHS: dict[str, tuple[onnx.ModelProto, str]] = {
         "graph output 'gone' is made by no node",
     ),
     "output constant": (
-        relu(output=[helper.make_tensor_value_info("c", TensorProto.FLOAT, None)]),
+        constant_output(),
         "graph output 'c' does not depend on the input",
     ),
     "output twice": (

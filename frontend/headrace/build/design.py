@@ -233,4 +233,5 @@ def run_frames(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
         plain_arrays(graph.run({name: array[start : start + size] for name, array in feeds.items()}))
         for start in range(0, frames, size)
     ]
-    return {name: np.concatenate([piece[name] for piece in pieces]) for name in graph.outputs}
+    computed = {name: np.concatenate([piece[name] for piece in pieces]) for name in graph.outputs}
+    return computed | graph.constant_outputs

@@ -96,7 +96,7 @@ def _real_outputs(design: Design, head: Mapping[str, Array], core: Mapping[str, 
     tail = design.parts.tail
     known = {**head, **core}
     outputs = plain_arrays(tail.run({name: known[name] for name in tail.inputs}))
-    return {name: outputs[name] for name in design.source.outputs}
+    return {name: outputs[name] for name in design.source.outputs} | design.source.constant_outputs
 
 
 @contextmanager

@@ -63,6 +63,18 @@ class BatchConstants:
             if node.proto.op_type not in _SHAPES or position == 0 or not first_only:
                 raise self._refused(node, position)
 
+    def check_output(self, name: str, file: str | None) -> None:
+        """Refuse a constant graph output that is computed from the batch size.
+
+        Raises:
+            ModelError: names the output.
+        """
+        if name in self.other:
+            raise ModelError(
+                f"graph output '{name}' is computed from the batch size, which is symbolic; leave it out of the model",
+                file=file,
+            )
+
     @staticmethod
     def _refused(node: Node, position: int) -> ModelError:
         return node.unsupported(

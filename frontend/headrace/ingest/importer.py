@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 from onnx.inliner import inline_local_functions
 
 from headrace.errors import ModelError, UnsupportedError, did_you_mean
 from headrace.ingest.batch import BatchConstants
 from headrace.ingest.constants import fold
+from headrace.ingest.files import first_line, read_onnx
 from headrace.ingest.host import host_operator
 from headrace.ingest.operands import Node, Operand
 from headrace.ingest.refusals import stand_ins, together
@@ -33,28 +33,6 @@ def load_onnx(path: str | Path) -> Graph:
     return from_proto(read_onnx(path), str(path))
 
 
-def read_onnx(path: str | Path) -> onnx.ModelProto:
-    """Read an ONNX file, with the weights that lie in files of their own.
-
-    Raises:
-        ModelError: when the file is missing or corrupt.
-    """
-    file = Path(path)
-    if file.is_dir():
-        raise ModelError(
-            "is a folder, and no earlier build (it has no design.json); expected an ONNX model or a build's folder",
-            file=str(path),
-        )
-    if not file.is_file():
-        raise ModelError("no such file; expected an ONNX model", file=str(path))
-    try:
-        model = onnx.load(str(file), load_external_data=False)
-    except Exception as error:  # protobuf raises several unrelated types
-        raise ModelError(f"not a readable ONNX file ({_first_line(error)})", file=str(path)) from error
-    _load_external_data(model, file)
-    return model
-
-
 def from_proto(model: onnx.ModelProto, file: str | None = None) -> Graph:
     """Turn an ONNX model in memory into a source graph.
 
@@ -73,42 +51,8 @@ def from_proto(model: onnx.ModelProto, file: str | None = None) -> Graph:
         try:
             model = inline_local_functions(model)
         except Exception as error:  # the inliner is compiled code with exceptions of its own
-            raise ModelError(f"its local functions cannot be inlined ({_first_line(error)})", file=file) from error
+            raise ModelError(f"its local functions cannot be inlined ({first_line(error)})", file=file) from error
     return _Import(model, file).run()
-
-
-def _load_external_data(model: onnx.ModelProto, file: Path) -> None:
-    """Weights in files of their own: only beside the model or below, whatever the model says."""
-    folder = file.parent.resolve()
-    tensors = [t for t in _all_tensors(model.graph) if uses_external_data(t)]
-    for tensor in tensors:
-        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
-        relative = PurePosixPath(location)
-        target = (folder / location).resolve()
-        if not location or relative.is_absolute() or not target.is_relative_to(folder):
-            raise ModelError(
-                f"external data of tensor '{tensor.name}' lies outside the model's folder ({location!r})",
-                file=str(file),
-            )
-        if not target.is_file():
-            raise ModelError(f"external data file {location!r} of tensor '{tensor.name}' is missing", file=str(file))
-    if tensors:
-        try:
-            load_external_data_for_model(model, str(folder))
-        except Exception as error:
-            raise ModelError(f"external data cannot be read ({_first_line(error)})", file=str(file)) from error
-
-
-def _all_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Initializers and tensors in attributes, those of subgraphs too: everything that the loader would fetch."""
-    yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
-            for inner in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from _all_tensors(inner)
 
 
 def _texts(graph: onnx.GraphProto) -> Iterator[object]:
@@ -124,11 +68,6 @@ def _texts(graph: onnx.GraphProto) -> Iterator[object]:
 def _label(node: onnx.NodeProto) -> str:
     """How errors call a node: by its name, or by what it makes."""
     return f"'{node.name or next((out for out in node.output if out), '')}' ({node.op_type})"
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
 
 
 class _Import:
@@ -172,6 +111,8 @@ class _Import:
             raise together(problems, self.file)
         for info in self.proto.output:
             self._output(info)
+        if not self.graph.outputs:
+            raise self._error(f"graph output '{self.proto.output[0].name}' does not depend on the input")
         return self.graph.live()
 
     def _stand_in(self, node: Node) -> None:
@@ -194,7 +135,7 @@ class _Import:
             try:
                 self.env[tensor.name] = Constant(np.asarray(onnx.numpy_helper.to_array(tensor)))
             except Exception as error:
-                raise self._error(f"initializer '{tensor.name}' cannot be read ({_first_line(error)})") from error
+                raise self._error(f"initializer '{tensor.name}' cannot be read ({first_line(error)})") from error
 
     def _inputs(self) -> None:
         real = [info for info in self.proto.input if info.name not in self.env]
@@ -235,19 +176,21 @@ class _Import:
         return IntRange(int(limits.min), int(limits.max))
 
     def _output(self, info: onnx.ValueInfoProto) -> None:
-        if info.name in self.graph.outputs:
+        if info.name in self.graph.outputs or info.name in self.graph.constant_outputs:
             raise self._error(f"two graph outputs are called '{info.name}'")
         operand = self.env.get(info.name)
         if operand is None:
             raise self._error(f"graph output '{info.name}' is made by no node")
-        if isinstance(operand, Constant):
-            raise self._error(f"graph output '{info.name}' does not depend on the input")
         code = info.type.tensor_type.elem_type or onnx.TensorProto.FLOAT
         try:
             kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
         except KeyError as error:
             raise self._error(f"graph output '{info.name}' has unknown element type {code}") from error
-        self.graph.output(info.name, operand, kind.name)
+        if isinstance(operand, Constant):
+            self.by_batch.check_output(info.name, self.file)
+            self.graph.constant_outputs[info.name] = np.asarray(operand.value, kind)
+        else:
+            self.graph.output(info.name, operand, kind.name)
 
     # -- nodes ----------------------------------------------------------------------------------------------
 
@@ -365,16 +308,29 @@ class _Import:
 
 
 def _check_attributes(node: Node, domain: str) -> None:
-    """Refuse attributes that the rule has not asked for, unless they are known to change nothing.
+    """Refuse attributes that the rule has not asked for, unless they are known to change nothing, as defaults do.
 
     Raises:
         UnsupportedError: names the attribute.
     """
     known = node.seen | ignored_attributes(domain, node.proto.op_type)
     for attribute in node.proto.attribute:
-        if attribute.name not in known:
+        if attribute.name not in known and not _is_default(node, attribute):
             hint = did_you_mean(attribute.name, known)
             raise node.unsupported(f"its attribute '{attribute.name}' is not supported{hint}")
+
+
+def _is_default(node: Node, attribute: onnx.AttributeProto) -> bool:
+    """Whether an attribute of a standard operator has the value that it has when it is left out."""
+    try:
+        schema = onnx.defs.get_schema(node.proto.op_type, node.opset, node.proto.domain)
+    except onnx.defs.SchemaError:
+        return False
+    stated = schema.attributes.get(attribute.name)
+    if stated is None or not stated.default_value.name:
+        return False
+    default = onnx.helper.get_attribute_value(stated.default_value)
+    return bool(default == onnx.helper.get_attribute_value(attribute))
 
 
 def _is_standard(operator: str) -> bool:

@@ -18,15 +18,15 @@ def reduce(node: Node) -> Sequence[Operand]:
     """One window over the reduced axes: spatial ones as they are, others after a transposition."""
     x = node.value(0)
     shape = node.shape(x)
-    given = node.integers("axes")
+    given, nothing = node.integers("axes"), bool(node.integer("noop_with_empty_axes", 0))
     if given is None and node.has(1):
         given = tuple(int(a) for a in node.constant(1, "axes").reshape(-1))
+    keep = bool(node.integer("keepdims", 1))
     if not given:
-        if given is not None or not node.integer("noop_with_empty_axes", 0):
+        if not nothing:
             raise node.unsupported("a reduction over all axes, the batch axis among them")
         return [x]
     axes = sorted({frame_axis(node, a, len(shape)) for a in given})
-    keep = bool(node.integer("keepdims", 1))
     if len(shape) in (2, 3) and axes[0] > 0:
         y = _pooled(node, x, tuple(n if k in axes else 1 for k, n in enumerate(shape[1:], 1)))
     else:

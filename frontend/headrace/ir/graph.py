@@ -59,6 +59,12 @@ class Graph:
     ``nx`` is a ``networkx.MultiDiGraph`` whose nodes are unique names with the attributes ``op`` (an
     :class:`Op`) and ``types`` (a tuple of output :class:`TensorType`), and whose edges carry ``source`` and
     ``target`` (port numbers) and ``type``. Passes build new graphs; nodes are never changed in place.
+
+    Attributes:
+        name: what the graph is called.
+        file: where it was read from, for messages.
+        constant_outputs: graph outputs that depend on no input, whole arrays without a batch axis: an exporter writes
+            the scale of the last quantizer as such.
     """
 
     def __init__(self, name: str = "graph", file: str | None = None) -> None:
@@ -67,6 +73,7 @@ class Graph:
         self.nx: nx.MultiDiGraph[str] = nx.MultiDiGraph()
         self._inputs: dict[str, str] = {}  # public name -> node
         self._outputs: dict[str, str] = {}
+        self.constant_outputs: dict[str, Array] = {}
 
     # -- building -------------------------------------------------------------------------------------------
 
@@ -127,6 +134,7 @@ class Graph:
         copy.nx = self.nx.copy()
         copy.nx.remove_nodes_from([node for node in self.nx if node not in needed])
         copy._inputs, copy._outputs = dict(self._inputs), dict(self._outputs)
+        copy.constant_outputs = dict(self.constant_outputs)
         return copy
 
     # -- reading --------------------------------------------------------------------------------------------
@@ -138,7 +146,7 @@ class Graph:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the graph outputs in declaration order; see :meth:`output_node` for their nodes."""
+        """Names of the graph outputs that are computed, in declaration order; see :meth:`output_node`."""
         return tuple(self._outputs)
 
     def input_node(self, name: str) -> str:
@@ -204,14 +212,14 @@ class Graph:
             observe: called with each node's name and outputs, in order.
 
         Returns:
-            one array per graph output, by its public name.
+            one array per graph output, by its public name, those of :attr:`constant_outputs` among them.
 
         Raises:
             InputError: when an input is missing.
             ModelError: when an operator cannot be executed on these values; names the node.
         """
         found = self.values(feeds, self._outputs.values(), observe)
-        return {name: found[node] for name, node in self._outputs.items()}
+        return {name: found[node] for name, node in self._outputs.items()} | self.constant_outputs
 
     def values(
         self,

@@ -39,6 +39,7 @@ class Analysis:
     def __init__(self, source: Graph) -> None:
         self.source = source
         self.target = Graph(source.name, source.file)
+        self.target.constant_outputs = dict(source.constant_outputs)
         self.env: dict[Value, Abstract] = {}
         self.blockers: list[Blocker] = []
         self._node = ""

@@ -58,11 +58,9 @@ def partition(graph: Graph, blockers: Sequence[str] = ()) -> Partition:
     tail |= {n for n in graph if isinstance(graph.op(n), Output)}
     from_head, from_core = _read_by(graph, head, core | tail), _read_by(graph, core, tail)
     names = _crossing_names(graph, (*from_head, *from_core))
-    return Partition(
-        _part(graph, head, "head", from_head, names),
-        _part(graph, core, "core", from_core, names),
-        _part(graph, tail, "tail", (), names),
-    )
+    last = _part(graph, tail, "tail", (), names)
+    last.constant_outputs = dict(graph.constant_outputs)
+    return Partition(_part(graph, head, "head", from_head, names), _part(graph, core, "core", from_core, names), last)
 
 
 def _is_core(graph: Graph, node: str) -> bool:

@@ -28,6 +28,7 @@ def rewrite(graph: Graph, change: Callable[[str], Rewritten | Value | None]) -> 
     if not changed:
         return graph
     copy = Graph(graph.name, graph.file)
+    copy.constant_outputs = dict(graph.constant_outputs)
     public = {graph.input_node(n): n for n in graph.inputs} | {graph.output_node(n): n for n in graph.outputs}
     here: dict[Value, Value] = {}
     for node in graph:
