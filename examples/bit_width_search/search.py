@@ -19,7 +19,7 @@ from headrace.inject.enum import BitWidthImplType, RestrictValueType, ScalingImp
 from headrace.loss import HardwareCost
 from headrace.quant import Int8WeightPerTensorFloat, Uint8ActPerTensorFloat
 
-PRICES = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+PRICES = (0.0, 1e-7, 1e-6, 1e-5, 3e-5, 1e-4)
 """Added to the loss for each estimated lookup table."""
 BATCH = 100
 BIT_RATE = 0.04

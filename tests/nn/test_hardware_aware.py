@@ -1,7 +1,9 @@
 """Losses on bit widths, the cost of hardware, and the end of learning."""
 
+import itertools
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -11,8 +13,16 @@ import headrace.nn as qnn
 from headrace.core.bit_width import BitWidthParameter
 from headrace.graph.bit_width import freeze_bit_widths
 from headrace.inject.enum import BitWidthImplType, RestrictValueType, ScalingImplType
-from headrace.loss.hardware_cost import layer_estimate
+from headrace.ir import IntRange
+from headrace.layers.base import StreamType
+from headrace.layers.mvau import MVAU
+from headrace.layers.thresholding import Thresholding
+from headrace.layers.vvau import VVAU
+from headrace.loss import layer_cost
+from headrace.loss.hardware_cost import layer_estimate, layer_shape
+from headrace.loss.layer_cost import Operand, Shape, folding, threshold_luts
 from headrace.quant import Int8ActPerTensorFloat, Int8WeightPerTensorFloat, Uint8ActPerTensorFloat
+from headrace.schedule import cost as schedule_cost
 
 
 class Weight(Int8WeightPerTensorFloat):
@@ -69,12 +79,16 @@ def test_outputs_are_weighted_by_operations():
     outputs.retrieve().backward()
 
 
+def _operand(bits, signed=True, narrow=False, bipolar=False):
+    return Operand(torch.tensor(float(bits)), signed, narrow, bipolar)
+
+
 @pytest.mark.parametrize("cycles", [1, 2, 16, 128])
 def test_estimate_rises_with_bit_widths(cycles):
     """More bits never cost less, and bit operations are counted exactly."""
     luts = []
     for x, w in [(2, 2), (4, 2), (4, 3), (7, 3), (7, 5)]:
-        guess = layer_estimate((16, 8), 1, torch.tensor(float(x)), torch.tensor(float(w)), cycles)
+        guess = layer_estimate(Shape(16, 8), _operand(x, False), _operand(w, narrow=True), cycles)
         luts.append(float(guess.luts))
         assert float(guess.bit_operations) == 16 * 8 * x * w
     assert luts == sorted(luts)
@@ -83,10 +97,154 @@ def test_estimate_rises_with_bit_widths(cycles):
 
 @pytest.mark.parametrize(("x", "w"), [(2, 2), (4, 3), (7, 5)])
 def test_estimate_falls_with_the_cycles_that_a_frame_may_take(x, w):
-    """Multipliers are shared when there is time."""
-    estimates = [layer_estimate((16, 8), 1, torch.tensor(float(x)), torch.tensor(float(w)), c) for c in (1, 2, 16, 128)]
-    luts = [float(e.luts) for e in estimates]
+    """Multipliers are shared when there is time. (One place for every weight can be cheaper than half of them.)"""
+    shape, operands = Shape(16, 8), (_operand(x, False), _operand(w, narrow=True))
+    luts = [float(layer_estimate(shape, *operands, cycles).luts) for cycles in (2, 16, 128)]
     assert luts == sorted(luts, reverse=True)
+
+
+def _range(operand):
+    bits = int(operand.bits)
+    if operand.bipolar:
+        return IntRange(-1, 1, bipolar=True)
+    return IntRange(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if operand.signed else IntRange(0, 2**bits - 1)
+
+
+def _weights(rng, operand, shape):
+    """Integers that use the whole range; zeros are rare."""
+    if operand.bipolar:
+        return rng.choice(np.array([-1, 1]), shape)
+    high = 2 ** (int(operand.bits) - 1) - 1
+    weights = rng.integers(-high, high + 1, shape)
+    weights[..., 0], weights[..., 1] = high, -high
+    return weights
+
+
+def _sums(weights, x):
+    """Range of ``weights @ x``."""
+    ends = np.sort(np.stack([weights * x.lo, weights * x.hi]), axis=0)
+    return IntRange(int(ends[0].sum(-1).min()), int(ends[1].sum(-1).max()))
+
+
+def _tables(resources):
+    return resources.lut + schedule_cost.DSP_WEIGHT * resources.dsp + schedule_cost.BRAM18_WEIGHT * resources.bram18
+
+
+INPUTS = [
+    _operand(1, False),
+    _operand(2, False),
+    _operand(3),
+    _operand(5),
+    _operand(8, False),
+    _operand(1, bipolar=True),
+]
+WEIGHTS = [_operand(1, bipolar=True), *(_operand(bits, narrow=True) for bits in (2, 3, 4, 6, 8))]
+
+
+def _ranks_agree(pairs):
+    """Spearman's rank correlation."""
+    ours, theirs = (np.argsort(np.argsort(side)) for side in np.array(pairs).T)
+    return np.corrcoef(ours, theirs)[0, 1]
+
+
+@pytest.mark.parametrize("cycles", [1, 64, 1024, 100_000])
+def test_matrices_cost_what_the_compiler_estimates(cycles):
+    rng, pairs = np.random.default_rng(0), []
+    for inputs, outputs, vectors in [(16, 8, 1), (64, 32, 1), (144, 16, 64), (576, 64, 100)]:
+        shape = Shape(inputs, outputs, vectors)
+        pe, simd = folding(shape, cycles)
+        for x, w in itertools.product(INPUTS, WEIGHTS):
+            weights = _weights(rng, w, (outputs, inputs))
+            stream = StreamType((vectors, inputs), _range(x), simd)
+            layer = MVAU(weights.T, stream, _sums(weights, _range(x)), pe, simd)
+            assert layer.cycles <= cycles or pe * simd == inputs * outputs
+            estimate = layer_estimate(shape, x, w, cycles, torch.from_numpy(weights).float())
+            assert int(estimate.accumulator_bits) == layer.output.bits
+            pairs.append((float(estimate.luts), _tables(layer.resources())))
+    ratios = np.array([ours / theirs for ours, theirs in pairs])
+    assert np.abs(ratios - 1).max() < 0.2
+    assert np.median(np.abs(ratios - 1)) < 0.01
+    assert _ranks_agree(pairs) > 0.999
+
+
+@pytest.mark.parametrize("cycles", [64, 400, 3000, 100_000])
+def test_depthwise_convolutions_cost_what_the_compiler_estimates(cycles):
+    rng, pairs = np.random.default_rng(0), []
+    for channels, size, kernels in [(8, 6, 1), (16, 8, 1), (32, 10, 2)]:
+        shape = Shape(9, channels * kernels, size * size, channels)
+        pe, simd = folding(shape, cycles)
+        for x, w in itertools.product(INPUTS[1:5], WEIGHTS[1:]):
+            weights = _weights(rng, w, (channels * kernels, 9))
+            stream = StreamType((size, size, channels), _range(x), pe)
+            window = (3, 3), (1, 1), (1, 1), ((1, 1), (1, 1))
+            grouped = weights.reshape(channels, kernels, 9)
+            layer = VVAU(grouped, stream, _sums(weights, _range(x)), *window, pe, simd)
+            ring = layer.window.resources(layer.inputs[0].word_bits)
+            estimate = layer_estimate(shape, x, w, cycles, torch.from_numpy(weights).float())
+            pairs.append((float(estimate.luts), _tables(layer.resources()) - _tables(ring)))
+    assert np.allclose(*np.array(pairs).T, rtol=1e-5)
+
+
+@pytest.mark.parametrize("cycles", [1, 36, 400, 5000])
+def test_thresholds_cost_what_the_compiler_estimates(cycles):
+    rng, pairs = np.random.default_rng(0), []
+    for channels, size in [(8, 1), (16, 6), (64, 10)]:
+        for bits, acc in itertools.product((1, 2, 4, 8), (10, 13)):
+            steps, x = 2**bits - 1, IntRange(-(2 ** (acc - 1)), 2 ** (acc - 1) - 1)
+            rows = [np.sort(rng.choice(np.arange(x.lo + 1, x.hi), steps, replace=False)) for _ in range(channels)]
+            elements = channels * size * size
+            divisors = [d for d in range(1, channels + 1) if channels % d == 0]
+            pe = next((d for d in divisors if elements // d <= cycles), channels)
+            one = np.ones(1, np.int64)
+            stream = StreamType((size, size, channels), x, pe)
+            layer = Thresholding(np.stack(rows), 0 * one, one, stream, IntRange(0, steps), pe)
+            guess = threshold_luts(channels, elements, torch.tensor(float(bits)), torch.tensor(float(acc)), cycles)
+            pairs.append((float(guess), _tables(layer.resources())))
+    ratios = np.array([ours / theirs for ours, theirs in pairs])
+    assert np.abs(ratios - 1).max() < 0.15
+    assert _ranks_agree(pairs) > 0.99
+
+
+def test_prices_of_blocks_are_those_of_the_compiler():
+    assert layer_cost.DSP_LUTS == schedule_cost.DSP_WEIGHT
+    assert layer_cost.BRAM18_LUTS == schedule_cost.BRAM18_WEIGHT
+
+
+@pytest.mark.parametrize("cycles", [1, 64, 1024])
+@pytest.mark.parametrize("shape", [Shape(64, 32), Shape(9, 16, 64, 16), Shape(144, 16, 64, 0, 20, 16)])
+def test_every_bit_width_has_a_gradient_that_points_down(shape, cycles):
+    for x_bits, w_bits in itertools.product((2, 4, 5, 8), (2, 3, 5, 8)):
+        x, w = _operand(x_bits, False), _operand(w_bits, narrow=True)
+        for operand in (x, w):
+            operand.bits.requires_grad_()
+        layer_estimate(shape, x, w, cycles).luts.backward()
+        assert float(x.bits.grad) > 0
+        assert float(w.bits.grad) > 0
+
+
+def test_shapes_of_layers():
+    dense = qnn.QuantConv2d(4, 8, 3, padding=1)
+    assert layer_shape(dense, (2, 4, 6, 10), (2, 8, 6, 10)) == Shape(36, 8, 60, 0, 2 * 10 + 2 + 1, 4)
+    pointwise = qnn.QuantConv2d(4, 8, 1)
+    assert layer_shape(pointwise, (2, 4, 6, 10), (2, 8, 6, 10)) == Shape(4, 8, 60, 0, 0, 4)
+    depthwise = qnn.QuantConv1d(4, 8, 3, groups=4, dilation=2)
+    assert layer_shape(depthwise, (2, 4, 9), (2, 8, 5)) == Shape(3, 8, 5, 4, 5, 4)
+    grouped = qnn.QuantConv2d(4, 8, 3, groups=2)
+    assert layer_shape(grouped, (2, 4, 6, 6), (2, 8, 4, 4)).inputs == 36
+    assert layer_shape(qnn.QuantLinear(5, 3), (2, 5), (2, 3)) == Shape(5, 3)
+
+
+def test_cost_counts_the_thresholds_of_activations():
+    model = _model()
+    cost = loss.HardwareCost(model, cycles=10)
+    model(torch.randn(2, 2, 6, 6))
+    assert list(cost.activations) == ["1.act_quant"]
+    parts = [*(c.luts for c in cost.layers.values()), *cost.activations.values()]
+    assert float(cost.luts().detach()) == pytest.approx(sum(float(part.detach()) for part in parts))
+    cost.remove_hooks()
+    cost.layers.clear()
+    model(torch.randn(2, 2, 6, 6))
+    assert cost.layers == {}
 
 
 def test_cost_of_a_model_has_gradients_for_both_operands():
