@@ -176,6 +176,42 @@ def info(
 
 
 @app.command()
+def synth(
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a build.")],
+    family: Annotated[
+        str, typer.Option("--family", metavar="F", help="Devices: xc7, xcup, ecp5, ice40 or gowin.")
+    ] = "xc7",
+    layer: Annotated[str | None, typer.Option("--layer", metavar="NAME", help="Synthesise this layer only.")] = None,
+    pnr: Annotated[bool, typer.Option("--pnr", help="Place and route each layer, for its clock frequency.")] = False,
+    timeout: Annotated[float, typer.Option("--timeout", metavar="S", min=1, help="Seconds for one layer.")] = 1800.0,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=0, help="Layers at a time; 0 is half the processors.")
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Synthesise a build with yosys: LUTs, registers, DSPs, memories and logic depth of every layer."""
+    from headrace.build.api import load
+    from headrace.build.synthesis import failures, synthesise_build
+    from headrace.synth import Settings
+    from headrace_sim.cache import default_folder
+
+    design = load(output)
+    settings = Settings(pnr, timeout, jobs, default_folder() / "synthesis")
+    found = synthesise_build(design, family, layer, settings, _journal())
+    if as_json:
+        typer.echo(found.json(), nl=False)
+    elif _Session.verbosity >= 0:
+        from headrace.build.summary import print_synthesis
+
+        print_synthesis(found, design)
+    if found.failed:
+        raise failures(found)
+
+
+@app.command()
 def demo(
     bits: Annotated[int, typer.Option("--bits", min=1, max=8, help="Of weights and activations; 1 is bipolar.")] = 2,
     images: Annotated[int, typer.Option("--images", min=1, max=1000, help="Test images to simulate.")] = 100,

@@ -207,7 +207,7 @@ class Design:
         """A folder with what *backend* generates: that of the build, or a temporary one."""
         built = self.config.backend in (backend, "both")
         if self.folder is not None and built:
-            self._check_folder(self.folder)
+            self.check_folder(self.folder)
             yield self.folder
             return
         with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
@@ -217,8 +217,12 @@ class Design:
                 note(f"{len(plan.files)} files")
             yield Path(folder)
 
-    def _check_folder(self, folder: Path) -> None:
-        """Refuse files that this version of Headrace would not generate: their streams may mean something else."""
+    def check_folder(self, folder: Path) -> None:
+        """Refuse files that this version of Headrace would not generate: their streams may mean something else.
+
+        Raises:
+            InputError: names the manifest.
+        """
         manifest = folder / MARKER
         if not manifest.is_file() or manifest.read_text(encoding="utf-8") != self.plan.files[MARKER]:
             raise InputError(f"{manifest}: not the design that this version of Headrace generates; build it again")

@@ -43,7 +43,19 @@ def examine() -> list[Tool]:
     programs = [
         Tool(t.name, t.purpose, t.found, t.version, t.path, t.hint, t.name in _REQUIRED_PROGRAMS) for t in find_tools()
     ]
-    return [python, *programs, *(_package(*line) for line in _PACKAGES)]
+    return [python, *programs, _synthesiser(), *(_package(*line) for line in _PACKAGES)]
+
+
+def _synthesiser() -> Tool:
+    from headrace.errors import ToolError
+    from headrace.synth.tools import yosys
+
+    purpose = "`headrace synth`"
+    try:
+        found = yosys()
+    except ToolError:
+        return Tool("yosys", purpose, False, "", "", "pip install 'headrace[synth]'", False)
+    return Tool("yosys", purpose, True, found.version, found.path, "", False)
 
 
 def _package(name: str, purpose: str, required: bool, hint: str) -> Tool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import networkx as nx
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -15,12 +16,19 @@ from headrace.build.drawing import Arrow, Box, draw
 from headrace.build.journal import StepRecord
 from headrace.build.verify import Comparison
 from headrace.codegen.design import Backend
+from headrace.errors import printable
 from headrace.ir import Graph, Input, Output, Value
 from headrace.layers import Layer, StreamType
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.passes.partition import Partition
 from headrace.schedule import LayerPerformance, Performance
 from headrace.schedule.streams import layers
+from headrace.synth import Synthesis
+
+if TYPE_CHECKING:
+    from headrace.build.design import Design
+
+REPORT_PAGE, REPORT_DATA = "report/index.html", "report/report.json"
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,8 @@ class Report:
     """Everything on the page, and in ``report.json`` beside it.
 
     ``disagreements`` counts, by activation, the accumulator values for which float32 and exact real arithmetic decide
-    differently; ``host`` says what of the model is not in the hardware, and why.
+    differently; ``host`` says what of the model is not in the hardware, and why; ``synthesis`` is what synthesis tools
+    made of the design, when they were run.
     """
 
     name: str
@@ -62,6 +71,7 @@ class Report:
     host: Sequence[str]
     steps: Sequence[StepRecord]
     graph: str = field(repr=False)
+    synthesis: Synthesis | None = None
 
     @property
     def moving(self) -> Sequence[LayerRow]:
@@ -94,12 +104,38 @@ class Report:
     def json(self) -> str:
         """The data of the page, without the drawing."""
         data = asdict(self)
-        del data["graph"]
+        del data["graph"], data["synthesis"]  # which has a file of its own
         return json.dumps({"verdict": self.verdict, "fps": self.fps, **data}, indent=2) + "\n"
 
     def html(self) -> str:
         """The page; it refers to nothing outside itself."""
         return _environment().get_template("report.html.j2").render(report=self)
+
+
+def report_files(
+    design: Design,
+    comparisons: Sequence[Comparison],
+    steps: Sequence[StepRecord],
+    synthesis: Synthesis | None = None,
+) -> dict[str, str]:
+    """The texts of the page and of its data, by path in the folder of the build."""
+    rows = layer_rows(design.hardware.graph, design.performance)
+    page = Report(
+        name=design.name,
+        source=Path(design.source.file or design.name).name,
+        clock_mhz=design.config.clock_mhz,
+        target_fps=design.config.target_fps,
+        performance=design.performance,
+        rows=rows,
+        comparisons=comparisons,
+        disagreements=dict(design.integer.disagreements),
+        backend=design.config.backend,
+        host=list(map(str, design.integer.blockers)),
+        steps=list(steps),
+        graph=drawing(design.hardware.graph, rows, end_boxes(design.hardware, design.parts)),
+        synthesis=synthesis,
+    )
+    return {REPORT_PAGE: printable(page.html(), keep="\n"), REPORT_DATA: page.json()}
 
 
 def not_simulated(backend: Backend) -> str:

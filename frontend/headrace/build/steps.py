@@ -10,9 +10,8 @@ from headrace.build.config import CONFIG_FILE
 from headrace.build.design import Design
 from headrace.build.journal import Journal
 from headrace.build.output import write_files
-from headrace.build.report import Report, drawing, end_boxes, layer_rows
+from headrace.build.report import report_files
 from headrace.build.verify import Comparison, verify_stages
-from headrace.errors import printable
 from headrace.schedule import apply_folding, folding_json
 from headrace.schedule.streams import layers
 
@@ -67,23 +66,7 @@ def generate(job: Build) -> str:
 
 def report(job: Build) -> str:
     """The page and its data."""
-    design = job.design
-    rows = layer_rows(design.hardware.graph, design.performance)
-    page = Report(
-        name=design.name,
-        source=Path(design.source.file or design.name).name,
-        clock_mhz=design.config.clock_mhz,
-        target_fps=design.config.target_fps,
-        performance=design.performance,
-        rows=rows,
-        comparisons=job.comparisons,
-        disagreements=dict(design.integer.disagreements),
-        host=list(map(str, design.integer.blockers)),
-        steps=list(job.journal.records),
-        graph=drawing(design.hardware.graph, rows, end_boxes(design.hardware, design.parts)),
-        backend=design.config.backend,
-    )
-    write_files(job.folder, {"report/index.html": printable(page.html(), keep="\n"), "report/report.json": page.json()})
+    write_files(job.folder, report_files(job.design, job.comparisons, job.journal.records))
     return "report/index.html"
 
 

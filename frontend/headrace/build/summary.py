@@ -13,6 +13,7 @@ from headrace.build.terminal import console, table
 
 if TYPE_CHECKING:
     from headrace.build.design import Design
+    from headrace.synth import Synthesis, Utilisation
 
 
 def print_design(design: Design) -> None:
@@ -60,3 +61,31 @@ def print_info(info: ModelInfo) -> None:
     out.print(f"\nOn the host ({len(info.blockers)}):")
     for blocker in info.blockers:
         out.print(f"  {blocker}", soft_wrap=True)
+
+
+def print_synthesis(found: Synthesis, design: Design) -> None:
+    """Cells by layer beside the estimated ones, and their sum."""
+    shown = table(
+        "layer", "kind", right=("LUT est.", "LUT", "RAM/SRL", "FF est.", "FF", "carry", "DSP", "BRAM", "depth", "MHz")
+    )
+    expected = {row.name: row.resources for row in design.performance.layers}
+    for unit in found.units:
+        guess = expected.get(unit.name)
+        guesses = ("", "") if guess is None else (f"{guess.lut:,.0f}", f"{guess.ff:,.0f}")
+        cells = ("failed", *[""] * 6) if unit.used is None else _cells(unit.used)
+        shown.add_row(unit.name, unit.kind, guesses[0], *cells[:2], guesses[1], *cells[2:], _mhz(unit.fmax_mhz))
+    total = _cells(found.total)
+    named = "sum" if found.complete else "sum of these (partial)"
+    shown.add_row(named, "", "", *total[:2], "", *total[2:], _mhz(found.fmax_mhz))
+    out = console()
+    out.print(shown)
+    out.print(f"\n{found.tool} for {found.family}, each layer by itself; LUT includes those used as memory (RAM/SRL).")
+
+
+def _cells(used: Utilisation) -> tuple[str, ...]:
+    numbers = (used.luts, used.lutram + used.srl, used.ff, used.carry, used.dsp, used.brams, used.depth)
+    return tuple(f"{number:,}" for number in numbers)
+
+
+def _mhz(frequency: float | None) -> str:
+    return "" if frequency is None else f"{frequency:.0f}"

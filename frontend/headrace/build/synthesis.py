@@ -1,0 +1,105 @@
+"""Synthesis of a build: its layers by open tools, the result beside the design and in its report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from headrace.build.design import Design
+from headrace.build.journal import Journal, StepRecord
+from headrace.build.output import write_files
+from headrace.build.report import REPORT_DATA, report_files
+from headrace.build.verify import Comparison
+from headrace.errors import InputError, ToolError, did_you_mean
+from headrace.synth import Settings, Synthesis, Unit, synthesise, units_of
+from headrace.synth.families import family as find_family
+from headrace.synth.results import FILE, read_synthesis
+from headrace.synth.tools import yosys
+
+
+def synthesise_build(
+    design: Design,
+    family: str = "xc7",
+    layer: str | None = None,
+    settings: Settings | None = None,
+    journal: Journal | None = None,
+) -> Synthesis:
+    """Synthesise a design that was built, write ``synthesis.json``, and show the result in the report.
+
+    With *layer*, results that are there for the same design, family and tool stay.
+
+    Args:
+        design: as :func:`headrace.load` opens it from the folder of a build.
+        family: name of the device family.
+        layer: name of the only layer to synthesise; all of them when None.
+        settings: tools, limits and cache.
+        journal: told of the step.
+
+    Returns:
+        the result; ``result.failed`` lists what has none, and ``result.complete`` says whether it is all.
+
+    Raises:
+        InputError: when nothing was built, the build holds no SystemVerilog, or there is no such layer or family.
+        ToolError: when a program is missing.
+    """
+    chosen, folder = find_family(family), _folder(design)
+    tool = f"Yosys {yosys().version}"
+    units = units_of(design.hardware, design.name, design.plan)
+    wanted = units if layer is None else [_find(units, layer)]
+    journal = journal or Journal()
+    with journal.step("synthesise") as note:
+        found = synthesise(
+            wanted, chosen, settings, digest=design.plan.digest, whole=layer is None, progress=journal.progress
+        )
+        note(f"{len(found.units) - len(found.failed)} of {len(units)} units for {chosen.title}")
+    if layer is not None:
+        found = _merged(units, found, read_synthesis(folder), tool)
+    write_files(folder, {FILE: found.json(), **_report(design, folder, found)})
+    return found
+
+
+def _folder(design: Design) -> Path:
+    if design.folder is None:
+        raise InputError("nothing to synthesise: expected the folder of a build; make one with `headrace build MODEL`")
+    if design.config.backend == "hls":
+        raise InputError(f"{design.folder}: holds C++ only; build it with the backend 'rtl' or 'both' to synthesise it")
+    design.check_folder(design.folder)
+    return design.folder
+
+
+def _find(units: Sequence[Unit], name: str) -> Unit:
+    for unit in units:
+        if unit.name == name:
+            return unit
+    names = [unit.name for unit in units]
+    raise InputError(f"no layer '{name}'{did_you_mean(name, names)}; the design has: {', '.join(names)}")
+
+
+def _merged(units: Sequence[Unit], new: Synthesis, old: Synthesis | None, tool: str) -> Synthesis:
+    """*new* results before *old* ones of the same design, family and tool, in the order of *units*."""
+    if old is None or (old.family, old.tool, old.digest) != (new.family, tool, new.digest):
+        return new
+    results = {**old.by_name, **new.by_name}
+    kept = tuple(results[unit.name] for unit in units if unit.name in results)
+    return replace(new, units=kept, whole=len(kept) == len(units))
+
+
+def _report(design: Design, folder: Path, found: Synthesis) -> dict[str, str]:
+    """The report's files again, with what the build found out then and what the synthesis found now."""
+    path = folder / REPORT_DATA
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        comparisons = [Comparison(**comparison) for comparison in data["comparisons"]]
+        steps = [StepRecord(**step) for step in data["steps"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not the report of this version of Headrace; build the design again") from error
+    return report_files(design, comparisons, steps, found)
+
+
+def failures(found: Synthesis) -> ToolError:
+    """What failed, as an error that says that the rest was kept."""
+    kept = len(found.units) - len(found.failed)
+    reasons = "; ".join(unit.error for unit in found.failed)
+    return ToolError(f"{reasons} ({kept} other results were kept in {FILE}, marked as partial)")
