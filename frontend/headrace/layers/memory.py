@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from weakref import ReferenceType, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +33,21 @@ def packed_words(words: Int, values: IntRange) -> list[int]:
     return words_to_ints(pack_bytes(words, element_type(values)))
 
 
+_ranges: dict[int, tuple[ReferenceType[Int], IntRange]] = {}
+
+
 def value_range(values: Int) -> IntRange:
-    """The range of constants, bipolar when only -1 and +1 occur."""
+    """The range of constants, bipolar when only -1 and +1 occur.
+
+    Kept for each array: the many foldings of a layer that are weighed share their weights, which nobody changes.
+    """
+    key = id(values)
+    if key not in _ranges:
+        _ranges[key] = ref(values, lambda _: _ranges.pop(key, None)), _value_range(values)
+    return _ranges[key][1]
+
+
+def _value_range(values: Int) -> IntRange:
     if values.size and bool(np.all(np.abs(values) == 1)):
         return IntRange(-1, 1, bipolar=True)
     return IntRange(int(values.min(initial=0)), int(values.max(initial=0)))

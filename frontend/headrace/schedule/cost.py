@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from headrace.layers.base import Resources
 
-FF_WEIGHT = 0.25
-DSP_WEIGHT = 100.0
-BRAM18_WEIGHT = 120.0
-"""LUTs that one flip-flop, DSP block or 18 kbit block RAM counts for: roughly their ratios on mid-size devices (a
-Zynq UltraScale+ ZU7 has 133 LUTs per DSP and 369 per 18 kbit RAM, a Zynq-7020 240 and 190), lowered for DSPs and RAMs
-because layers that can use them should."""
+
+@dataclass(frozen=True)
+class Weights:
+    """LUTs that one of each kind counts for.
+
+    The defaults are roughly the ratios on mid-size devices (a Zynq UltraScale+ ZU7 has 133 LUTs per DSP and 369 per
+    18 kbit RAM, a Zynq-7020 240 and 190), lowered for DSPs and RAMs because layers that can use them should.
+    """
+
+    lut: float = 1.0
+    ff: float = 0.25
+    dsp: float = 100.0
+    bram18: float = 120.0
+
+    def cost(self, resources: Resources) -> float:
+        """LUT equivalents of *resources*."""
+        r = resources
+        return self.lut * r.lut + self.ff * r.ff + self.dsp * r.dsp + self.bram18 * r.bram18
 
 
-def cost(resources: Resources) -> float:
-    """LUT equivalents of *resources*."""
-    return resources.lut + FF_WEIGHT * resources.ff + DSP_WEIGHT * resources.dsp + BRAM18_WEIGHT * resources.bram18
+USUAL = Weights()
+"""What folding without a device in mind weighs with."""

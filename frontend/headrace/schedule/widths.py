@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from headrace.ir import Graph, IntRange
-from headrace.layers.base import Layer, StreamType
+from headrace.layers.base import Layer, Resources, StreamType
+from headrace.layers.fifo import FIFO
 from headrace.layers.width_converter import StreamingDataWidthConverter
-from headrace.schedule.cost import cost
 from headrace.schedule.inserting import insert_layers
 from headrace.schedule.streams import Link, source_stream, target_stream
 
@@ -27,10 +27,12 @@ def insert_width_converters(graph: Graph) -> Graph:
     return insert_layers(graph, wanted)
 
 
-@lru_cache(maxsize=4096)
-def converter_cost(values: IntRange, frame_elements: int, written: int, read: int) -> float:
-    """Cost of what is needed between words of *written* and of *read* elements."""
-    if written == read:
-        return 0.0
+@lru_cache(maxsize=16384)
+def link_resources(values: IntRange, frame_elements: int, written: int, read: int) -> Resources:
+    """What is needed between words of *written* and of *read* elements: a register slice, and where they differ a
+    width converter and a slice behind it."""
     stream = StreamType((frame_elements,), values, written)
-    return cost(StreamingDataWidthConverter(stream, read).resources())
+    if written == read:
+        return FIFO(stream).resources()
+    converter = StreamingDataWidthConverter(stream, read)
+    return FIFO(stream).resources() + converter.resources() + FIFO(converter.outputs[0]).resources()

@@ -1,0 +1,97 @@
+"""Folding within the resources of a device."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import FoldingError
+from headrace.ir import Graph
+from headrace.layers.base import Resources
+from headrace.passes.to_hardware import to_hardware
+from headrace.schedule import insert_fifos, insert_width_converters, performance, solve_folding
+from headrace.schedule.budget import Budget, solve_within
+from headrace.schedule.choices import Limits
+from headrace.schedule.parts import BOARDS, PARTS, find_part
+from headrace.schedule.solver import FoldingProblem
+from headrace.schedule.streams import layers
+
+from .cores import mlp
+
+
+def unfolded() -> Graph:
+    return to_hardware(mlp((64, 32, 32, 10))).graph
+
+
+def used(graph: Graph) -> Resources:
+    return performance(insert_fifos(insert_width_converters(graph))).resources
+
+
+def interval(graph: Graph) -> int:
+    return max(layer.cycles for layer in layers(graph).values())
+
+
+@pytest.mark.parametrize("lut", [1500, 2500, 5000, 20_000])
+def test_the_fastest_that_fits(lut: int) -> None:
+    folded = solve_within(unfolded(), Budget.of(limits={"lut": lut}))
+    assert used(folded).lut <= lut
+    reached = interval(folded)
+    if reached > 1:  # nothing much faster would be much smaller
+        assert used(solve_folding(unfolded(), max(int(reached * 0.8), 1))).lut > lut * 0.8
+
+
+def test_more_room_is_never_slower() -> None:
+    rates = [interval(solve_within(unfolded(), Budget.of(limits={"lut": lut}))) for lut in (1500, 2500, 5000, 20_000)]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < rates[0]
+
+
+def test_a_rate_and_a_part() -> None:
+    folded = solve_within(unfolded(), Budget.of("Pynq-Z1"), target=64)
+    assert interval(folded) <= 64
+    assert not Budget.of("Pynq-Z1").exceeded(used(folded))
+
+
+def test_what_is_short_becomes_dear() -> None:
+    """Block RAM that the usual weighting takes is left when there is none."""
+    core = mlp((512, 256, 16))
+    graph = to_hardware(core).graph
+    usual = solve_folding(graph, 4096)
+    assert used(usual).bram18 > 0
+    without = solve_within(graph, Budget.of(limits={"bram18": used(usual).bram18 - 1}), target=4096)
+    assert used(without).bram18 < used(usual).bram18
+    assert interval(without) <= 4096
+
+
+@pytest.mark.parametrize(
+    ("limits", "target", "message"),
+    [
+        (
+            {"lut": 50},
+            None,
+            r"the budget has 50 lut and the design takes an estimated [\d,]+ folded completely; layer '",
+        ),
+        ({"ff": 10}, 100, r"has 10 ff .* for 100 cycles a frame; layer '.*' \(\w+\) alone takes"),
+        ({"slices": 1}, None, r"unknown resource 'slices' in the budget; known: lut, ff, dsp, bram18"),
+        ({"lut": -1}, None, "must be a number of at least 0, not -1"),
+        ({"lut": float("nan")}, None, "must be a number of at least 0, not nan"),
+    ],
+)
+def test_what_cannot_be_met_is_said(limits: dict[str, float], target: int | None, message: str) -> None:
+    with pytest.raises(FoldingError, match=message):
+        solve_within(unfolded(), Budget.of(limits=limits), target)
+
+
+def test_parts_and_boards() -> None:
+    assert find_part("xc7z020clg400-1") is find_part("Pynq-Z1") is find_part("pynq-z2") is PARTS["xc7z020"]
+    assert all(find_part(board).name in code for board, code in BOARDS.items())
+    with pytest.raises(FoldingError, match=r"unknown part or board 'ZCU10' \(did you mean 'ZCU10"):
+        find_part("ZCU10")
+    assert Budget.of("KV260", {"lut": 1e9}).available == PARTS["xck26"].resources
+
+
+def test_width_limits_are_kept() -> None:
+    folded = FoldingProblem(unfolded(), Limits(stream_bits=48)).solve(512).graph
+    for layer in layers(folded).values():
+        assert all(s.word_bits <= 48 for s in (*layer.inputs, *layer.outputs))
+    with pytest.raises(FoldingError, match=r"it takes \d+ even with all that bits a word=8 allows, so"):
+        FoldingProblem(unfolded(), Limits(stream_bits=8)).solve(10)
