@@ -147,6 +147,12 @@ def run(
     mode: Annotated[
         Mode, typer.Option("--mode", help="What computes: the model, its integer graph, the RTL or the HLS C++.")
     ],
+    trace: Annotated[
+        bool, typer.Option("--trace", help="rtl, hls: compare every stream between layers with their arithmetic.")
+    ] = False,
+    dataflow: Annotated[
+        bool, typer.Option("--dataflow", help="hls: layers side by side, with streams as deep as in hardware.")
+    ] = False,
     debug: Debug = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -154,11 +160,12 @@ def run(
     """Run a model on arrays, in its own real values: as a float model, as integers, or as simulated RTL or HLS C++."""
     from headrace.build.api import load
     from headrace.build.arrays import check_writable, read_arrays, write_arrays
+    from headrace.build.traced import RunOptions, run_design
 
     check_writable(output)
+    options = RunOptions(mode.value, trace, dataflow)
     design = load(model)
-    outputs = design.run(read_arrays(source), mode=mode.value, origin=str(source), journal=_journal())
-    write_arrays(output, outputs)
+    write_arrays(output, run_design(design, read_arrays(source), options, str(source), _journal()))
 
 
 @app.command()

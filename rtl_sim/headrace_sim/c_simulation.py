@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
 import time
@@ -35,12 +36,15 @@ class CsimOptions:
     Attributes:
         trace: keep the words of every internal stream.
         sanitize: with the address and undefined-behaviour sanitizers.
+        dataflow: run the functions side by side, clock cycle by clock cycle, with streams that hold as many words as in
+            hardware; counts the cycles.
         bit_accurate: compute in integers of exactly the synthesised widths instead of built-in ones.
         optimize: level of the C++ compiler.
         flags: further options of the compiler.
     """
 
     trace: bool = False
+    dataflow: bool = False
     sanitize: bool = False
     bit_accurate: bool = False
     optimize: str = "3"
@@ -50,19 +54,22 @@ class CsimOptions:
     def arguments(self) -> tuple[str, ...]:
         """For the command line of the compiler."""
         checks = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all") if self.sanitize else ()
-        macros = ["HEADRACE_TRACE"] * self.trace + ["HEADRACE_BIT_ACCURATE"] * self.bit_accurate
+        chosen = {"TRACE": self.trace, "DATAFLOW": self.dataflow, "BIT_ACCURATE": self.bit_accurate}
+        macros = [f"HEADRACE_{name}" for name, on in chosen.items() if on]
         return ("-std=c++17", f"-O{self.optimize}", *checks, *(f"-D{name}" for name in macros), *self.flags)
 
 
 @dataclass(frozen=True, eq=False)
 class CsimResult:
-    """Values of a C simulation, which knows no clock."""
+    """Values of a C simulation, which knows a clock only as a dataflow simulation."""
 
     outputs: dict[str, Ints]  # tensor -> (frames, frame_elements)
     streams: dict[str, Ints] = field(default_factory=dict)  # traced stream -> (frames, frame_elements)
     seconds: float = 0.0  # wall-clock time of the run alone
     build_seconds: float = 0.0
     cached: bool = False
+    cycles: int | None = None  # of a dataflow simulation, until the last word: pipelines have one stage in it
+    iterations: dict[str, int] = field(default_factory=dict)  # of each function's loop, in a dataflow simulation
 
 
 def csim(
@@ -83,7 +90,8 @@ def csim(
     Raises:
         ManifestError, ArrayError: the design has no C++, or an array does not fit.
         SimulatorNotFound, BuildError: there is no C++ compiler, or it refuses the sources.
-        DeadlockError: a function reads a word that no other writes, or words are left over.
+        DeadlockError: a function reads a word that no other writes, words are left over, or, in a dataflow simulation,
+            functions wait for each other.
         SimulationError: the program ended otherwise before every output was complete.
     """
     manifest = design if isinstance(design, Manifest) else load(design)
@@ -96,11 +104,13 @@ def csim(
         folder = Path(name)
         for k, (port, array) in enumerate(zip(manifest.inputs, arrays, strict=True)):
             (folder / f"input{k}.hex").write_bytes(to_hex(pack(array, port)))
-        _run(manifest, program, folder)
+        log = _run(manifest, program, folder)
         done = time.perf_counter()
         outputs = {port.tensor: _output(folder / f"output{k}.hex", port) for k, port in enumerate(manifest.outputs)}
         streams = _streams(manifest, folder) if options.trace else {}
-    return CsimResult(outputs, streams, done - built, built - start, cached)
+    iterations = {name: int(count) for name, count in re.findall(r"^(\w+): (\d+) iterations$", log, re.MULTILINE)}
+    cycles = [int(count) for count in re.findall(r"^(\d+) cycles$", log, re.MULTILINE)]
+    return CsimResult(outputs, streams, done - built, built - start, cached, cycles[0] if cycles else None, iterations)
 
 
 def build(manifest: Manifest, options: CsimOptions, cache: BuildCache) -> tuple[Path, bool]:
@@ -127,13 +137,15 @@ def _include_flags(manifest: Manifest) -> Sequence[str]:
     return [f"-I{folder}" for folder in sorted(folders)]
 
 
-def _run(manifest: Manifest, program: Path, folder: Path) -> None:
+def _run(manifest: Manifest, program: Path, folder: Path) -> str:
+    """Run the program and return what it said."""
     done = subprocess.run([str(program)], cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode == STREAM_ERROR_STATUS:
         raise DeadlockError(f"design {manifest.name}: C simulation: {done.stderr.strip()}")
     if done.returncode != 0:
         log = (done.stdout + done.stderr)[-3000:]
         raise SimulationError(f"design {manifest.name}: C simulation ended with status {done.returncode}:\n{log}")
+    return done.stdout
 
 
 def _output(path: Path, port: Port) -> Ints:

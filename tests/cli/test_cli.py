@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -256,3 +257,43 @@ def test_a_difference_ends_with_status_one(
     assert "integer graph = layers: 'fc0' differs in 1 of" in says
     assert "first in frame 2 at [1]" in says
     assert list(tmp_path.iterdir()) == []
+
+
+def test_traced_runs(tiny_model: Path, frames: tuple[Path, NDArray[np.float32]], tmp_path: Path) -> None:
+    """Every stream is compared; a C++ that computes something else is found, by the first stream that differs."""
+    out = tmp_path / "out"
+    assert headrace("build", tiny_model, "-o", out, "--backend", "hls").returncode == 0
+    command = ("run", out, "--input", frames[0], "--output", tmp_path / "y.npz", "--mode", "hls", "--trace")
+    done = headrace(*command, "--dataflow")
+    assert done.returncode == 0, done.stderr
+    assert "streams equal" in done.stderr
+    assert "cycles" in done.stderr
+    params = out / "hls" / "params.hpp"
+    text = params.read_text()
+    changed, count = re.subn(
+        r"(fc1_weights(?:\[\d+\])+ = [{\s]+)(-?\d+)", lambda m: m[1] + ("1" if m[2] == "0" else "0"), text
+    )
+    assert count == 1
+    params.write_text(changed)
+    message = refused(*command, status=1)
+    assert "layers = C++: 'fc1_out' differs in" in message
+    assert "first in frame" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--mode", "integer", "--trace"), "mode 'integer' has no streams to trace"),
+        (("--mode", "rtl", "--dataflow"), "--dataflow goes with --mode hls"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    tiny_model: Path,
+    frames: tuple[Path, NDArray[np.float32]],
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    output = tmp_path / "y.npz"
+    assert message in refused("run", tiny_model, "--input", frames[0], "--output", output, *arguments)
+    assert not output.exists()

@@ -13,7 +13,9 @@ import pytest
 from layers import cases
 from layers.conformance import Int, input_names, output_names, random_frames
 
+from headrace.codegen.names import Namespace
 from headrace.layers import Layer, load_layers
+from headrace.layers.hls import HlsCall
 from headrace_sim import CsimOptions, CsimResult, csim
 from hls.bench import build_bench
 from hls.vendor import apache_types
@@ -27,9 +29,9 @@ GROUPS: dict[str, dict[str, Layer]] = {
 ALL = [pytest.param(group, case, id=f"{group}-{case}") for group, layers in GROUPS.items() for case in layers]
 
 STRICT = CsimOptions(
-    bit_accurate=True, sanitize=True, optimize="0", flags=("-Wall", "-Wextra", "-Wconversion", "-Werror")
+    dataflow=True, bit_accurate=True, sanitize=True, optimize="0", flags=("-Wall", "-Wextra", "-Wconversion", "-Werror")
 )
-"""As it is synthesised, to the bit, watched by the sanitizers, without a warning."""
+"""As it is synthesised, to the bit, side by side, watched by the sanitizers, without a warning."""
 
 Runs = Callable[[str], CsimResult]
 
@@ -71,6 +73,12 @@ def subclasses(base: type[Layer]) -> Iterator[type[Layer]]:
         yield from subclasses(derived)
 
 
+def function_name(case: str, group: str) -> str:
+    """What the function of *case* is called in the program of its *group*."""
+    names = Namespace()
+    return next(f"bench_{name}" for other in GROUPS[group] if (name := names.new(other)) and other == case)
+
+
 def assert_values(group: str, case: str, result: CsimResult) -> None:
     """The outputs of *case* are what the layer computes."""
     layer = GROUPS[group][case]
@@ -83,6 +91,14 @@ def assert_values(group: str, case: str, result: CsimResult) -> None:
 def test_values(runs: Runs, group: str, case: str) -> None:
     """The C++ gives what the layer computes, reads every word and leaves none over."""
     assert_values(group, case, runs(group))
+
+
+@pytest.mark.parametrize(("group", "case"), ALL)
+def test_cycles(runs: Runs, group: str, case: str) -> None:
+    """The loop of the function has as many iterations a frame as it says."""
+    call = GROUPS[group][case].hls()
+    if isinstance(call, HlsCall):
+        assert runs(group).iterations[function_name(case, group)] == FRAMES * call.cycles
 
 
 @pytest.mark.parametrize("group", GROUPS)

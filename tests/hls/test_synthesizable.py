@@ -75,7 +75,11 @@ def test_pragmas(project: dict[str, str], tmp_path: Path) -> None:
     command = ["g++", "-std=c++17", f"-I{hls_templates() / 'hls' / 'sim'}", str(tmp_path / "hls" / "net.cpp")]
     synthesis = ["-D__SYNTHESIS__", "-Wno-unknown-pragmas"]
     done = subprocess.run([*command, *synthesis, "-E"], capture_output=True, text=True, check=True)
-    for pragma in ("INTERFACE mode=axis port=s_axis_0", "DATAFLOW disable_start_propagation", "PIPELINE II=1 rewind"):
+    for pragma in (
+        "INTERFACE mode=axis port=s_axis_0",
+        "DATAFLOW disable_start_propagation",
+        "PIPELINE II=1 style=flp",
+    ):
         assert f"#pragma HLS {pragma}" in done.stdout
     written = sum(len(re.findall(r"^ +PRAGMA_HLS\(HLS ", text, re.MULTILINE)) for text in project.values())
     assert len(re.findall(r"#pragma HLS ", done.stdout)) == written

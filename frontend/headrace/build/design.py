@@ -187,6 +187,7 @@ class Design:
         feeds: Mapping[str, Array],
         *,
         trace: bool = False,
+        dataflow: bool = False,
         origin: str = "feeds",
         journal: Journal | None = None,
     ) -> CSimulation:
@@ -195,12 +196,14 @@ class Design:
         Args:
             feeds: as for :meth:`run`.
             trace: keep the values of every stream between layers.
+            dataflow: run the functions side by side, cycle by cycle, with streams as deep as in hardware, so that a
+                deadlock shows; counts the cycles.
             origin, journal: as for :meth:`run`.
         """
         checked = check_feeds(self.source, feeds, origin)
         journal = journal or Journal()
         with self._files("hls", journal) as folder:
-            return csim_core(self, checked, folder, trace, journal)
+            return csim_core(self, checked, folder, journal, {"trace": trace, "dataflow": dataflow})
 
     @contextmanager
     def _files(self, backend: Literal["rtl", "hls"], journal: Journal) -> Iterator[Path]:

@@ -72,21 +72,25 @@ def simulate_core(
     return Simulation(_real_outputs(design, head, core), core, result)
 
 
-def csim_core(design: Design, feeds: Mapping[str, Array], folder: Path, trace: bool, journal: Journal) -> CSimulation:
+def csim_core(
+    design: Design, feeds: Mapping[str, Array], folder: Path, journal: Journal, options: Mapping[str, Any]
+) -> CSimulation:
     """Compile and run the generated C++ in *folder* on checked *feeds*.
 
     Raises:
         ToolError: when a compiler is missing or fails.
-        VerificationError: when a stream is read while it is empty, or words are left over.
+        VerificationError: when a stream is read while it is empty, words are left over, or functions wait for each
+            other.
     """
     import headrace_sim
 
     head = design.core_feeds(feeds)
     packed = design.hardware.pack_frames(head)
     with journal.step("csim") as note, _as_headrace_errors():
-        result = headrace_sim.csim(folder, packed, options=headrace_sim.CsimOptions(trace=trace))
+        result = headrace_sim.csim(folder, packed, options=headrace_sim.CsimOptions(**options))
         how = "cached" if result.cached else f"compiled in {result.build_seconds:.1f} s"
-        note(f"{len(next(iter(result.outputs.values()))):,} frames, program {how}")
+        cycles = f"{result.cycles:,} cycles, " if result.cycles is not None else ""
+        note(f"{len(next(iter(result.outputs.values()))):,} frames, {cycles}program {how}")
     core = design.hardware.unpack_frames(result.outputs)
     return CSimulation(_real_outputs(design, head, core), core, result)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +24,18 @@ def element_type(values: IntRange) -> Verilog:
     return Verilog(f"ap_{'' if values.signed else 'u'}int<{values.bits}>")
 
 
-def word_type(stream: StreamType | int) -> Verilog:
-    """The C++ type of a word of a stream, or of an AXI4-Stream word of so many bits."""
-    if isinstance(stream, int):
-        return Verilog(f"headrace::axis_word<{stream}>")
+@dataclass(frozen=True)
+class AxisWord:
+    """A word of an AXI4-Stream port: bits of tdata, and whether tkeep, tstrb and tlast come with it."""
+
+    bits: int
+    sideband: bool = True
+
+
+def word_type(stream: StreamType | AxisWord) -> Verilog:
+    """The C++ type of a word of a stream or of a port."""
+    if isinstance(stream, AxisWord):
+        return Verilog(f"headrace::axis_word<{stream.bits}>" if stream.sideband else f"ap_uint<{stream.bits}>")
     return Verilog(f"headrace::pack<{element_type(stream.range)}, {stream.elements}>")
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from headrace.codegen.cpp import AxisWord
 from headrace.codegen.names import Namespace
 from headrace.codegen.render import render_text
 from headrace.codegen.top import Boundary, Instance, Top
+from headrace.codegen.top import Wire as TopWire
 from headrace.errors import FoldingError, UnsupportedError
-from headrace.ir import Array
+from headrace.ir import Array, IntRange, Value
 from headrace.layers.base import StreamType
 from headrace.layers.hls import HlsCall, HlsStream, HlsTable
 from headrace.layers.memory import packed_words
@@ -82,7 +84,7 @@ class Process:
         name: of the function, unique in the design.
         title: what it is, for comments.
         call: the template behind it.
-        ports: name and type of each parameter: a stream of words, or of AXI4-Stream words of so many bits.
+        ports: name and type of each parameter: a stream of words, or of those of a port.
         signals: argument for each port.
         tables: constants by the name they have in the call.
     """
@@ -90,7 +92,7 @@ class Process:
     name: str
     title: str
     call: HlsCall
-    ports: tuple[tuple[str, StreamType | int], ...]
+    ports: tuple[tuple[str, StreamType | AxisWord], ...]
     signals: tuple[str, ...]
     tables: Mapping[str, Table]
 
@@ -117,6 +119,12 @@ class HlsTop:
     processes: tuple[Process, ...]
     carriers: Mapping[str, str]
     """By signal of the RTL, the ``hls::stream`` that carries the same words."""
+    sideband: bool = True
+    """Whether ports have tkeep, tstrb and tlast, as those of a whole design do."""
+
+    def port_word(self, boundary: Boundary) -> AxisWord:
+        """The words of a port."""
+        return AxisWord(8 * boundary.bytes, self.sideband)
 
     @property
     def ports(self) -> tuple[Boundary, ...]:
@@ -124,8 +132,12 @@ class HlsTop:
         return (*self.inputs, *self.outputs)
 
 
-def assemble_hls(top: Top) -> HlsTop:
+def assemble_hls(top: Top, sideband: bool = True) -> HlsTop:
     """The top function of the design whose top module is *top*.
+
+    Args:
+        top: its layers and the streams between them.
+        sideband: whether its ports have tkeep, tstrb and tlast beside tdata.
 
     Raises:
         UnsupportedError: when a layer has no template; names it.
@@ -135,16 +147,17 @@ def assemble_hls(top: Top) -> HlsTop:
     carriers, depths = _carriers(top, calls)
     identifiers = Namespace((*TAKEN, top.module))
     name = top.module if top.module.lower() not in TAKEN else identifiers.new(f"{top.module}_top")
-    processes = [_reader(b, carriers, identifiers) for b in top.inputs]
+    ends = _Ends(carriers, identifiers, sideband, "" if sideband else f"{top.module}_")
+    processes = [ends.reader(b) for b in top.inputs]
     for instance in top.instances:
         call = calls[instance.node]
         if isinstance(call, HlsCall):
             processes.append(_process(instance, call, carriers, identifiers))
-    processes += [_writer(b, carriers, identifiers) for b in top.outputs]
+    processes += [ends.writer(b) for b in top.outputs]
     wires = tuple(Wire(s, stream, max(depths[s], SHALLOWEST)) for s, stream in _streams(top) if carriers[s] == s)
     for wire in wires:
         _check_width(wire)
-    return HlsTop(name, top.inputs, top.outputs, wires, tuple(processes), carriers)
+    return HlsTop(name, top.inputs, top.outputs, wires, tuple(processes), carriers, sideband)
 
 
 def _call(instance: Instance) -> HlsCall | HlsStream:
@@ -191,18 +204,41 @@ def _process(instance: Instance, call: HlsCall, carriers: Mapping[str, str], nam
     return Process(name, title, call, (*ins, *outs), signals, tables)
 
 
-def _reader(boundary: Boundary, carriers: Mapping[str, str], names: Namespace) -> Process:
-    call = HlsCall("axis.hpp", "read_axis", (("words", boundary.stream.words),), boundary.stream.words)
-    ports = (("in0", 8 * boundary.bytes), ("out0", boundary.stream))
-    signals = boundary.port, carriers[boundary.wire]
-    return Process(names.new(f"read_{boundary.port}"), f"input {boundary.tensor}", call, ports, signals, {})
+@dataclass(frozen=True, eq=False)
+class _Ends:
+    """The functions between ports and streams."""
 
+    carriers: Mapping[str, str]
+    names: Namespace
+    sideband: bool
+    prefix: str
 
-def _writer(boundary: Boundary, carriers: Mapping[str, str], names: Namespace) -> Process:
-    call = HlsCall("axis.hpp", "write_axis", (("words", boundary.stream.words),), boundary.stream.words)
-    ports = (("in0", boundary.stream), ("out0", 8 * boundary.bytes))
-    signals = carriers[boundary.wire], boundary.port
-    return Process(names.new(f"write_{boundary.port}"), f"output {boundary.tensor}", call, ports, signals, {})
+    def reader(self, boundary: Boundary) -> Process:
+        """From a port."""
+        signals = boundary.port, self.carriers[boundary.wire]
+        return self._process("read", boundary, (self._word(boundary), boundary.stream), signals, "input")
+
+    def writer(self, boundary: Boundary) -> Process:
+        """To a port."""
+        signals = self.carriers[boundary.wire], boundary.port
+        return self._process("write", boundary, (boundary.stream, self._word(boundary)), signals, "output")
+
+    def _word(self, boundary: Boundary) -> AxisWord:
+        return AxisWord(8 * boundary.bytes, self.sideband)
+
+    def _process(
+        self,
+        verb: str,
+        boundary: Boundary,
+        types: tuple[StreamType | AxisWord, StreamType | AxisWord],
+        signals: tuple[str, str],
+        what: str,
+    ) -> Process:
+        function = f"{verb}_{'axis' if self.sideband else 'words'}"
+        call = HlsCall("axis.hpp", function, (("words", boundary.stream.words),), boundary.stream.words)
+        name = self.names.new(f"{self.prefix}{verb}_{boundary.port}")
+        ports = ("in0", types[0]), ("out0", types[1])
+        return Process(name, f"{what} {boundary.tensor}", call, ports, signals, {})
 
 
 # -- files ----------------------------------------------------------------------------------------------------------
@@ -220,11 +256,36 @@ def generate_hls(design: HardwareDesign, top: Top, name: str) -> tuple[HlsTop, d
         UnsupportedError, FoldingError: as :func:`assemble_hls`.
     """
     hls = assemble_hls(top)
-    return hls, render_hls(hls, name) | _vectors(design, hls)
+    feeds = {port.node: random_frames(port.range, port.layout.frame, k) for k, port in enumerate(design.inputs)}
+    results = design.graph.run(feeds)
+    vectors = render_vectors(
+        hls, [feeds[port.node] for port in design.inputs], [results[port.node] for port in design.outputs]
+    )
+    return hls, render_hls(hls, name) | vectors
 
 
-def render_hls(hls: HlsTop, name: str) -> dict[str, str]:
-    """The files of ``hls/`` but for the test vectors."""
+def generate_ip(instance: Instance) -> tuple[HlsTop, dict[str, str]]:
+    """The top function of one layer as an IP of its own, ``<module>_hls``, and the files of ``ip/<module>_hls/``.
+
+    Its ports are ``in<k>`` and ``out<k>``, streams of words padded to whole bytes.
+
+    Raises:
+        UnsupportedError: when the layer has no template, or is no function of its own.
+        FoldingError: when its words are wider than HLS accepts.
+    """
+    layer, node = instance.layer, instance.node
+    inputs = [Boundary(f"in{k}", f"{node}.in{k}", s, f"input{k}") for k, s in enumerate(layer.inputs)]
+    outputs = [Boundary(f"out{k}", f"{node}.out{k}", s, f"output{k}") for k, s in enumerate(layer.outputs)]
+    alone = replace(instance, inputs=tuple(b.wire for b in inputs), outputs=tuple(b.wire for b in outputs))
+    wires = tuple(TopWire(b.wire, b.tensor, Value(node, k), b.stream) for k, b in enumerate(outputs))
+    hls = assemble_hls(Top(f"{instance.module}_hls", tuple(inputs), tuple(outputs), wires, (alone,)), sideband=False)
+    feeds = [random_frames(s.range, s.shape, k) for k, s in enumerate(layer.inputs)]
+    folder = f"ip/{hls.name}"
+    return hls, render_hls(hls, node, folder) | render_vectors(hls, feeds, layer.execute(*feeds), folder)
+
+
+def render_hls(hls: HlsTop, name: str, folder: str = "hls") -> dict[str, str]:
+    """The files of *folder* but for the test vectors."""
     headers = sorted({process.call.header for process in hls.processes})
     context = {
         "top": hls,
@@ -236,17 +297,17 @@ def render_hls(hls: HlsTop, name: str) -> dict[str, str]:
         "period_ps": PERIOD_PS,
     }
     templates = {
-        f"hls/{hls.name}.cpp": ("top.cpp.j2", "hls"),
-        f"hls/{hls.name}.hpp": ("top.hpp.j2", "hls"),
-        "hls/params.hpp": ("params.hpp.j2", "hls"),
-        "hls/tb/testbench.cpp": ("testbench.cpp.j2", "hls"),
-        "hls/Makefile": ("Makefile.j2", "project"),
-        "hls/project/run_hls.tcl": ("run_hls.tcl.j2", "project"),
-        "hls/project/hls_config.cfg": ("hls_config.cfg.j2", "project"),
-        "hls/project/constraints.xdc": ("constraints.xdc.j2", "project"),
+        f"{hls.name}.cpp": ("top.cpp.j2", "hls"),
+        f"{hls.name}.hpp": ("top.hpp.j2", "hls"),
+        "params.hpp": ("params.hpp.j2", "hls"),
+        "tb/testbench.cpp": ("testbench.cpp.j2", "hls"),
+        "Makefile": ("Makefile.j2", "project"),
+        "project/run_hls.tcl": ("run_hls.tcl.j2", "project"),
+        "project/hls_config.cfg": ("hls_config.cfg.j2", "project"),
+        "project/constraints.xdc": ("constraints.xdc.j2", "project"),
     }
-    files = {path: render_text(template, context, folder) for path, (template, folder) in templates.items()}
-    return {**files, **_library(headers)}
+    files = {path: render_text(template, context, home) for path, (template, home) in templates.items()}
+    return {f"{folder}/{path}": text for path, text in {**files, **_library(headers)}.items()}
 
 
 def compiled_files(files: Mapping[str, str]) -> list[str]:
@@ -263,27 +324,29 @@ def _library(headers: Sequence[str]) -> dict[str, str]:
         known.add(header)
         text = (folder / "headrace" / header).read_text(encoding="utf-8")
         wanted += [h for h in ("window.hpp",) if f'"{h}"' in text and h not in known]
-    files = {f"hls/headrace/{h}": (folder / "headrace" / h).read_text(encoding="utf-8") for h in sorted(known)}
+    files = {f"headrace/{h}": (folder / "headrace" / h).read_text(encoding="utf-8") for h in sorted(known)}
     sim = sorted(path for path in (folder / "sim").iterdir() if path.suffix == ".h")
-    return files | {f"hls/sim/{path.name}": path.read_text(encoding="utf-8") for path in sim}
+    return files | {f"sim/{path.name}": path.read_text(encoding="utf-8") for path in sim}
 
 
-def _vectors(design: HardwareDesign, hls: HlsTop) -> dict[str, str]:
-    """Input words of a few random frames and the words they must give, in hexadecimal, one a line."""
-    rng = np.random.default_rng(0)
-    feeds: dict[str, Array] = {}
-    for port in design.inputs:
-        shape = (VECTOR_FRAMES, *port.layout.frame)
-        if port.range.bipolar:
-            feeds[port.node] = rng.choice(np.array([-1, 1]), shape)
-        else:
-            feeds[port.node] = rng.integers(port.range.lo, port.range.hi, shape, endpoint=True)
-    results = design.graph.run(feeds)
+def random_frames(values: IntRange, frame: tuple[int, ...], seed: int) -> Array:
+    """``VECTOR_FRAMES`` frames of integers from a range."""
+    rng = np.random.default_rng(seed)
+    shape = (VECTOR_FRAMES, *frame)
+    if values.bipolar:
+        return rng.choice(np.array([-1, 1]), shape)
+    return rng.integers(values.lo, values.hi, shape, endpoint=True)
+
+
+def render_vectors(
+    hls: HlsTop, feeds: Sequence[Array], results: Sequence[Array], folder: str = "hls"
+) -> dict[str, str]:
+    """Input words of a few frames and the words they must give, in hexadecimal, one a line."""
     files = {}
-    for k, (port, boundary) in enumerate(zip(design.inputs, hls.inputs, strict=True)):
-        files[f"hls/tb/input{k}.hex"] = hex_words(feeds[port.node], boundary)
-    for k, (port, boundary) in enumerate(zip(design.outputs, hls.outputs, strict=True)):
-        files[f"hls/tb/expected{k}.hex"] = hex_words(results[port.node], boundary)
+    for k, (frames, boundary) in enumerate(zip(feeds, hls.inputs, strict=True)):
+        files[f"{folder}/tb/input{k}.hex"] = hex_words(frames, boundary)
+    for k, (frames, boundary) in enumerate(zip(results, hls.outputs, strict=True)):
+        files[f"{folder}/tb/expected{k}.hex"] = hex_words(frames, boundary)
     return files
 
 

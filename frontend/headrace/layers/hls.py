@@ -69,12 +69,16 @@ class HlsStream:
     depth: int
 
 
+SETTLING = 3
+"""Iterations from a write to the buffer of a pipelined loop until what was written may be read."""
+
+
 def buffered_cycles(newest: Int, oldest: Int, words: int, capacity: int, in_words: int) -> int:
     """Iterations of a loop that takes at most one word and writes at most one word each.
 
-    The words written come in groups, *words* a group. A group begins when its newest input word has been taken in an
-    earlier iteration; a word is taken when the buffer has room, which ends with the oldest word that this group or a
-    later one needs.
+    The words written come in groups, *words* a group. A group begins when its newest input word has been taken
+    :data:`SETTLING` iterations before; a word is taken when the buffer has room, which ends with the oldest word that
+    this group or a later one needs.
 
     Args:
         newest, oldest: word of the frame per group; oldest never falls.
@@ -90,7 +94,7 @@ def buffered_cycles(newest: Int, oldest: Int, words: int, capacity: int, in_word
             first = max(free + 1, time)
             taken[count:room] = np.arange(first, first + room - count)
             free, count = first + room - count - 1, room
-        begin = max(time, int(taken[last]) + 1) if last >= 0 else time
+        begin = max(time, int(taken[last]) + SETTLING) if last >= 0 else time
         time = begin + words
     if count < in_words:
         free = max(free + 1, time) + in_words - count - 1

@@ -13,7 +13,7 @@ void add_streams(hls::stream<pack<X0, PE>>& in0, hls::stream<pack<X1, PE>>& in1,
     using factor = ap_int<CONFIG::factor_bits>;
 
     for (int word = 0; word < CONFIG::words; ++word) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         const pack<X0, PE> x0 = in0.read();
         const pack<X1, PE> x1 = in1.read();
         pack<Y, PE> y;

@@ -33,41 +33,73 @@ struct element<bipolar> {
     }
 };
 
+// The elements in the low bits of a word of a port, and back; the bits above them are zero.
+template <class X, int N, int WIDTH>
+pack<X, N> unpacked(const ap_uint<WIDTH>& from) {
+    PRAGMA_HLS(HLS INLINE)
+    constexpr int bits = element<X>::bits;
+    pack<X, N> to;
+    for (int i = 0; i < N; ++i) {
+        PRAGMA_HLS(HLS UNROLL)
+        const ap_uint<bits> code = from.range((i + 1) * bits - 1, i * bits);
+        to[i] = element<X>::of(code);
+    }
+    return to;
+}
+
+template <int WIDTH, class X, int N>
+ap_uint<WIDTH> packed(const pack<X, N>& from) {
+    PRAGMA_HLS(HLS INLINE)
+    constexpr int bits = element<X>::bits;
+    ap_uint<WIDTH> to = 0;
+    for (int i = 0; i < N; ++i) {
+        PRAGMA_HLS(HLS UNROLL)
+        to.range((i + 1) * bits - 1, i * bits) = bits_of(from[i]);
+    }
+    return to;
+}
+
 // CONFIG: words (in a frame).
 template <class CONFIG, int WIDTH, class X, int N>
 void read_axis(hls::stream<axis_word<WIDTH>>& in, hls::stream<pack<X, N>>& out) {
     PRAGMA_HLS(HLS INLINE)
-    constexpr int bits = element<X>::bits;
     for (int word = 0; word < CONFIG::words; ++word) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         const axis_word<WIDTH> from = in.read();
-        pack<X, N> to;
-        for (int i = 0; i < N; ++i) {
-            PRAGMA_HLS(HLS UNROLL)
-            const ap_uint<bits> code = from.data.range((i + 1) * bits - 1, i * bits);
-            to[i] = element<X>::of(code);
-        }
-        out.write(to);
+        out.write(unpacked<X, N>(from.data));
     }
 }
 
 template <class CONFIG, int WIDTH, class X, int N>
 void write_axis(hls::stream<pack<X, N>>& in, hls::stream<axis_word<WIDTH>>& out) {
     PRAGMA_HLS(HLS INLINE)
-    constexpr int bits = element<X>::bits;
     for (int word = 0; word < CONFIG::words; ++word) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
-        const pack<X, N> from = in.read();
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         axis_word<WIDTH> to;
-        to.data = 0;
-        for (int i = 0; i < N; ++i) {
-            PRAGMA_HLS(HLS UNROLL)
-            to.data.range((i + 1) * bits - 1, i * bits) = bits_of(from[i]);
-        }
+        to.data = packed<WIDTH>(in.read());
         to.keep = -1;
         to.strb = -1;
         to.last = word == CONFIG::words - 1 ? 1 : 0;
         out.write(to);
+    }
+}
+
+// The same for a layer that is an IP of its own, between other layers: tdata alone.
+template <class CONFIG, int WIDTH, class X, int N>
+void read_words(hls::stream<ap_uint<WIDTH>>& in, hls::stream<pack<X, N>>& out) {
+    PRAGMA_HLS(HLS INLINE)
+    for (int word = 0; word < CONFIG::words; ++word) {
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
+        out.write(unpacked<X, N>(in.read()));
+    }
+}
+
+template <class CONFIG, int WIDTH, class X, int N>
+void write_words(hls::stream<pack<X, N>>& in, hls::stream<ap_uint<WIDTH>>& out) {
+    PRAGMA_HLS(HLS INLINE)
+    for (int word = 0; word < CONFIG::words; ++word) {
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
+        out.write(packed<WIDTH>(in.read()));
     }
 }
 

@@ -14,7 +14,7 @@ void clip(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, PE>>& out, const L (
     using acc = accumulator<CONFIG::acc_bits>;
     int fold = 0;
     for (int word = 0; word < CONFIG::words; ++word) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         const pack<X, PE> x = in.read();
         pack<Y, PE> y;
         for (int pe = 0; pe < PE; ++pe) {

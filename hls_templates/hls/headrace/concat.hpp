@@ -25,7 +25,7 @@ void concat(hls::stream<pack<Y, SIMD>>& out, const C (&words)[INPUTS], hls::stre
     int turn = 0;
     int position = 0;
     for (int word = 0; word < CONFIG::words; ++word) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         pack<Y, SIMD> y;
         int input = 0;
         ((input++ == turn ? place(in.read(), y, 0) : 0), ...);
@@ -44,7 +44,7 @@ template <class CONFIG, class Y, int CHANNELS, class... X, int... N>
 void concat_pixels(hls::stream<pack<Y, CHANNELS>>& out, hls::stream<pack<X, N>>&... in) {
     PRAGMA_HLS(HLS INLINE)
     for (int word = 0; word < CONFIG::words; ++word) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         pack<Y, CHANNELS> y;
         int lane = 0;
         ((lane = place(in.read(), y, lane)), ...);

@@ -7,32 +7,40 @@ namespace headrace {
 
 // From a buffer of two pixels: `positions[k]` is the word of the input that leaves as word k.
 //
-// CONFIG: pixels (in a frame), words (of a pixel that arrive), cycles (from the first word of a frame read to its last
-// word written).
+// CONFIG: pixels (in a frame), words (of a pixel that arrive), cycles (iterations, when no stream makes it wait).
 template <class CONFIG, class X, int SIMD, class P, int OUT_WORDS>
 void gather(hls::stream<pack<X, SIMD>>& in, hls::stream<pack<X, SIMD>>& out, const P (&positions)[OUT_WORDS]) {
     PRAGMA_HLS(HLS INLINE)
     pack<X, SIMD> pixels[2][CONFIG::words];
     PRAGMA_HLS(HLS AGGREGATE variable=pixels compact=bit)
 
-    int taken_pixels = 0;
-    int taken = 0;  // words of the next pixel
+    int taken = 0;     // words of the frame
+    int settling = 0;  // what it was one iteration before
+    int settled = 0;   // and two: so long may a write take
+    int slot = 0;      // where the next word goes
+    int place = 0;
     int pixel = 0;
     int word = 0;
-    for (int cycle = 0; cycle < CONFIG::cycles; ++cycle) {
-        PRAGMA_HLS(HLS PIPELINE II=1)
-        PRAGMA_HLS(HLS DEPENDENCE variable=pixels type=inter false)
-        PRAGMA_HLS(HLS DEPENDENCE variable=pixels type=intra false)
+    int begin = 0;  // words of the frame before the pixel
+    while (pixel < CONFIG::pixels || taken < CONFIG::pixels * CONFIG::words) {
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
+        PRAGMA_HLS(HLS LOOP_TRIPCOUNT min=CONFIG::cycles max=CONFIG::cycles)
+        PRAGMA_HLS(HLS DEPENDENCE variable=pixels type=inter direction=RAW distance=3 true)
+        PRAGMA_HLS(HLS DEPENDENCE variable=pixels type=intra direction=RAW false)
         const int position = static_cast<int>(positions[word]);
-        const bool arrived = pixel < taken_pixels || (pixel == taken_pixels && position < taken);
-        const bool ready = pixel < CONFIG::pixels && arrived;
-        if (taken_pixels < CONFIG::pixels && taken_pixels - pixel < 2) {
-            pixels[taken_pixels % 2][taken] = in.read();
-            if (taken < CONFIG::words - 1) {
-                ++taken;
+        const bool ready = pixel < CONFIG::pixels && begin + position < settled;
+        const bool may_wait = !ready && settled == taken;
+        settled = settling;
+        settling = taken;
+        const bool room = taken < CONFIG::pixels * CONFIG::words && taken - begin < 2 * CONFIG::words;
+        if (room && (may_wait || !in.empty())) {
+            pixels[slot][place] = in.read();
+            ++taken;
+            if (place < CONFIG::words - 1) {
+                ++place;
             } else {
-                taken = 0;
-                ++taken_pixels;
+                place = 0;
+                slot = 1 - slot;
             }
         }
         if (ready) {
@@ -42,6 +50,7 @@ void gather(hls::stream<pack<X, SIMD>>& in, hls::stream<pack<X, SIMD>>& out, con
             } else {
                 word = 0;
                 ++pixel;
+                begin += CONFIG::words;
             }
         }
     }
@@ -54,7 +63,7 @@ template <class CONFIG, class X, int CHANNELS, class P, int KEPT>
 void gather_pixels(hls::stream<pack<X, CHANNELS>>& in, hls::stream<pack<X, KEPT>>& out, const P (&indices)[KEPT]) {
     PRAGMA_HLS(HLS INLINE)
     for (int pixel = 0; pixel < CONFIG::pixels; ++pixel) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         const pack<X, CHANNELS> x = in.read();
         pack<X, KEPT> y;
         for (int i = 0; i < KEPT; ++i) {

@@ -22,7 +22,7 @@ void label_select(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, 1>>& out) {
 
     int position = 0;  // words of the vector read, then labels written
     for (int cycle = 0; cycle < CONFIG::vectors * (CONFIG::words + CONFIG::k); ++cycle) {
-        PRAGMA_HLS(HLS PIPELINE II=1)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         if (position < CONFIG::words) {
             const pack<X, PE> x = in.read();
             for (int pe = 0; pe < PE; ++pe) {

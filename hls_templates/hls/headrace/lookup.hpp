@@ -11,7 +11,7 @@ void lookup(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, PE>>& out, const Y
     PRAGMA_HLS(HLS INLINE)
     int group = 0;
     for (int word = 0; word < CONFIG::words; ++word) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         const pack<X, PE> x = in.read();
         pack<Y, PE> y;
         for (int pe = 0; pe < PE; ++pe) {

@@ -14,7 +14,7 @@ void larger(pack<X, PE>& best, const pack<X, PE>& x, bool first) {
     }
 }
 
-// CONFIG: as for window_buffer, and cycles (from the first word of a frame read to its last word written).
+// CONFIG: as for window_buffer, and cycles (iterations, when no stream makes it wait).
 template <class CONFIG, class X, int PE>
 void max_pool(hls::stream<pack<X, PE>>& in, hls::stream<pack<X, PE>>& out) {
     PRAGMA_HLS(HLS INLINE)
@@ -23,12 +23,13 @@ void max_pool(hls::stream<pack<X, PE>>& in, hls::stream<pack<X, PE>>& out) {
     pack<X, PE> best = {};
     bool empty = true;  // no pixel of the window seen yet
 
-    for (int cycle = 0; cycle < CONFIG::cycles; ++cycle) {
-        PRAGMA_HLS(HLS PIPELINE II=1)
-        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=inter false)
-        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=intra false)
+    while (!window.done()) {
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
+        PRAGMA_HLS(HLS LOOP_TRIPCOUNT min=CONFIG::cycles max=CONFIG::cycles)
+        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=inter direction=RAW distance=3 true)
+        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=intra direction=RAW false)
         const bool ready = window.ready();
-        window.take(in);
+        window.take(in, ready);
         if (ready) {
             if (window.first_tap()) empty = true;
             if (window.inside(0)) {
@@ -52,9 +53,12 @@ void max_pool_whole(hls::stream<pack<X, PE>>& in, hls::stream<pack<X, PE>>& out)
     int pixel = 0;
     int fold = 0;
     for (int word = 0; word < CONFIG::pixels * CONFIG::folds; ++word) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
-        larger(best[fold], in.read(), pixel == 0);
-        if (pixel == CONFIG::pixels - 1) out.write(best[fold]);
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
+        PRAGMA_HLS(HLS DEPENDENCE variable=best type=inter direction=RAW distance=CONFIG::folds true)
+        pack<X, PE> y = best[fold];
+        larger(y, in.read(), pixel == 0);
+        best[fold] = y;
+        if (pixel == CONFIG::pixels - 1) out.write(y);
         if (fold < CONFIG::folds - 1) {
             ++fold;
         } else {

@@ -23,9 +23,14 @@ void mvau(hls::stream<pack<X, SIMD>>& in, hls::stream<pack<Y, PE>>& out,
     int nf = 0;
     int sf = 0;
     for (int cycle = 0; cycle < CONFIG::vectors * CONFIG::nf * CONFIG::sf; ++cycle) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
-        if (nf == 0) inputs[sf] = in.read();
-        const pack<X, SIMD> x = inputs[sf];
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
+        pack<X, SIMD> x;
+        if (nf == 0) {
+            x = in.read();
+            inputs[sf] = x;
+        } else {
+            x = inputs[sf];
+        }
         pack<Y, PE> y;
         for (int pe = 0; pe < PE; ++pe) {
             PRAGMA_HLS(HLS UNROLL)

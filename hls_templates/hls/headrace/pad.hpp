@@ -42,7 +42,7 @@ void pad(hls::stream<pack<X, SIMD>>& in, hls::stream<pack<Y, SIMD>>& out, const 
     pad_axis<CONFIG::count_w, CONFIG::begin_w, CONFIG::real_w, CONFIG::step_w> col;
     pad_axis<CONFIG::count_c, CONFIG::begin_c, CONFIG::real_c, CONFIG::step_c> channel;
     for (int word = 0; word < CONFIG::count_h * CONFIG::count_w * CONFIG::count_c; ++word) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         pack<Y, SIMD> y;
         if (row.real() && col.real() && channel.real()) {
             const pack<X, SIMD> x = in.read();

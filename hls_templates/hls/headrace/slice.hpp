@@ -14,7 +14,7 @@ void slice(hls::stream<pack<X, SIMD>>& in, hls::stream<pack<X, SIMD>>& out) {
     int position = 0;
     int next = CONFIG::first;  // the next word of the pixel that is kept
     for (int word = 0; word < CONFIG::pixels * CONFIG::words; ++word) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         const pack<X, SIMD> x = in.read();
         if (position == next && position <= CONFIG::last) {
             out.write(x);
@@ -36,7 +36,7 @@ template <class CONFIG, class X, int CHANNELS, int KEPT>
 void slice_pixels(hls::stream<pack<X, CHANNELS>>& in, hls::stream<pack<X, KEPT>>& out) {
     PRAGMA_HLS(HLS INLINE)
     for (int pixel = 0; pixel < CONFIG::pixels; ++pixel) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         const pack<X, CHANNELS> x = in.read();
         pack<X, KEPT> y;
         for (int i = 0; i < KEPT; ++i) {

@@ -16,12 +16,13 @@ void sum_pool(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, PE>>& out) {
     acc sums[PE] = {};
     PRAGMA_HLS(HLS ARRAY_PARTITION variable=sums complete)
 
-    for (int cycle = 0; cycle < CONFIG::cycles; ++cycle) {
-        PRAGMA_HLS(HLS PIPELINE II=1)
-        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=inter false)
-        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=intra false)
+    while (!window.done()) {
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
+        PRAGMA_HLS(HLS LOOP_TRIPCOUNT min=CONFIG::cycles max=CONFIG::cycles)
+        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=inter direction=RAW distance=3 true)
+        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=intra direction=RAW false)
         const bool ready = window.ready();
-        window.take(in);
+        window.take(in, ready);
         if (ready) {
             const bool inside = window.inside(0);
             pack<Y, PE> y;
@@ -49,14 +50,16 @@ void sum_pool_whole(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, PE>>& out)
     int pixel = 0;
     int fold = 0;
     for (int word = 0; word < CONFIG::pixels * CONFIG::folds; ++word) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
+        PRAGMA_HLS(HLS DEPENDENCE variable=sums type=inter direction=RAW distance=CONFIG::folds true)
         const pack<X, PE> x = in.read();
         pack<Y, PE> y;
         for (int pe = 0; pe < PE; ++pe) {
             PRAGMA_HLS(HLS UNROLL)
             const acc before = pixel == 0 ? acc(0) : sums[fold][pe];
-            sums[fold][pe] = acc(before + acc(value(x[pe])));
-            y[pe] = Y(sums[fold][pe]);
+            const acc sum = before + acc(value(x[pe]));
+            sums[fold][pe] = sum;
+            y[pe] = Y(sum);
         }
         if (pixel == CONFIG::pixels - 1) out.write(y);
         if (fold < CONFIG::folds - 1) {

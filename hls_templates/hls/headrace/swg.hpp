@@ -5,7 +5,7 @@
 
 namespace headrace {
 
-// CONFIG: as for window_buffer, and cycles (from the first word of a frame read to its last word written).
+// CONFIG: as for window_buffer, and cycles (iterations, when no stream makes it wait).
 template <class CONFIG, class X, class Y, int N, int M>
 void swg(hls::stream<pack<X, N>>& in, hls::stream<pack<Y, M>>& out) {
     PRAGMA_HLS(HLS INLINE)
@@ -14,12 +14,13 @@ void swg(hls::stream<pack<X, N>>& in, hls::stream<pack<Y, M>>& out) {
     PRAGMA_HLS(HLS AGGREGATE variable=window.lines compact=bit)
     PRAGMA_HLS(HLS ARRAY_PARTITION variable=window.lines complete dim=1)
 
-    for (int cycle = 0; cycle < CONFIG::cycles; ++cycle) {
-        PRAGMA_HLS(HLS PIPELINE II=1)
-        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=inter false)
-        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=intra false)
+    while (!window.done()) {
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
+        PRAGMA_HLS(HLS LOOP_TRIPCOUNT min=CONFIG::cycles max=CONFIG::cycles)
+        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=inter direction=RAW distance=3 true)
+        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=intra direction=RAW false)
         const bool ready = window.ready();
-        window.take(in);
+        window.take(in, ready);
         if (ready) {
             pack<Y, M> y;
             for (int lane = 0; lane < window.lanes; ++lane) {

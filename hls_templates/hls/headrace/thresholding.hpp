@@ -27,7 +27,7 @@ void thresholding(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, PE>>& out,
 
     int group = 0;
     for (int word = 0; word < CONFIG::words; ++word) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         const pack<X, PE> x = in.read();
         pack<Y, PE> y;
         for (int pe = 0; pe < PE; ++pe) {
@@ -55,7 +55,7 @@ void thresholding_search(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, PE>>&
 
     int group = 0;
     for (int word = 0; word < CONFIG::words; ++word) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         const pack<X, PE> x = in.read();
         pack<Y, PE> y;
         for (int pe = 0; pe < PE; ++pe) {

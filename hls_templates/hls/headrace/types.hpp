@@ -7,12 +7,24 @@
 #include <cstdint>
 #include <type_traits>
 
-// A pragma that other compilers do not see (and do not warn about): PRAGMA_HLS(HLS PIPELINE II=1).
-#ifdef __SYNTHESIS__
+// A pragma that other compilers do not see (and do not warn about): PRAGMA_HLS(HLS PIPELINE II=1 style=flp).
+// The functions of a dataflow region stand in PROCESS(...), behind REGION: in synthesis, and in C simulation but with
+// HEADRACE_DATAFLOW, they are ordinary calls.
+#if defined(__SYNTHESIS__)
 #define PRAGMA_HLS_TEXT(text) _Pragma(#text)
 #define PRAGMA_HLS(text) PRAGMA_HLS_TEXT(text)
+#define REGION
+#define PROCESS(call) call
+#elif defined(HEADRACE_DATAFLOW)
+#define PRAGMA_HLS(text)                                                                                          \
+    if constexpr (headrace_sim::begins_with(#text, "HLS PIPELINE")) headrace_sim::engine::running()->tick();      \
+    if constexpr (headrace_sim::begins_with(#text, "HLS STREAM")) headrace_sim::engine::running()->set_depth(#text);
+#define REGION headrace_sim::region region;
+#define PROCESS(call) region.add(#call, [&] { call; })
 #else
 #define PRAGMA_HLS(text)
+#define REGION
+#define PROCESS(call) call
 #endif
 
 namespace headrace {

@@ -18,10 +18,16 @@ void upsample(hls::stream<pack<X, SIMD>>& in, hls::stream<pack<X, SIMD>>& out) {
     int fold = 0;
     constexpr int words = CONFIG::height * CONFIG::tall * CONFIG::width * CONFIG::wide * CONFIG::folds;
     for (int word = 0; word < words; ++word) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         const int place = col * CONFIG::folds + fold;
-        if (row_copy == 0 && col_copy == 0) line[place] = in.read();
-        out.write(line[place]);
+        pack<X, SIMD> x;
+        if (row_copy == 0 && col_copy == 0) {
+            x = in.read();
+            line[place] = x;
+        } else {
+            x = line[place];
+        }
+        out.write(x);
 
         if (fold < CONFIG::folds - 1) {
             ++fold;

@@ -22,12 +22,13 @@ void vvau(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, ROWS>>& out,
     acc sums[ROWS] = {};
     PRAGMA_HLS(HLS ARRAY_PARTITION variable=sums complete)
 
-    for (int cycle = 0; cycle < CONFIG::cycles; ++cycle) {
-        PRAGMA_HLS(HLS PIPELINE II=1)
-        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=inter false)
-        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=intra false)
+    while (!window.done()) {
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
+        PRAGMA_HLS(HLS LOOP_TRIPCOUNT min=CONFIG::cycles max=CONFIG::cycles)
+        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=inter direction=RAW distance=3 true)
+        PRAGMA_HLS(HLS DEPENDENCE variable=window.lines type=intra direction=RAW false)
         const bool ready = window.ready();
-        window.take(in);
+        window.take(in, ready);
         if (ready) {
             const int word = window.current_fold() * CONFIG::passes + window.current_tap();
             pack<Y, ROWS> y;

@@ -15,7 +15,7 @@ void width_converter(hls::stream<pack<X, IN>>& in, hls::stream<pack<X, OUT>>& ou
     pack<pack<X, C>, (IN + OUT) / C - 1> held = {};  // chunks that have arrived and not left, the oldest first
     int level = 0;
     for (int cycle = 0; cycle < CONFIG::cycles; ++cycle) {
-        PRAGMA_HLS(HLS PIPELINE II=1 rewind)
+        PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         if (level < OUT / C) {
             const pack<X, IN> x = in.read();
             for (int k = 0; k < IN; ++k) {

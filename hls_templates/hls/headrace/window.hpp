@@ -27,8 +27,11 @@ public:
         place();
     }
 
-    // Whether all pixels of the current window have arrived.
-    bool ready() const { return row < CONFIG::out_h && newest < written; }
+    // Whether all pixels of the current window have arrived, three iterations ago at least: so long may a write take.
+    bool ready() const { return row < CONFIG::out_h && newest < settled; }
+
+    // Whether the frame is over: all its windows read, and all its words taken.
+    bool done() const { return row == CONFIG::out_h && written == frame_words; }
 
     // The last of the reads that give one result.
     bool last_tap() const {
@@ -39,10 +42,15 @@ public:
     int current_fold() const { return fold; }
     int current_tap() const { return kernel_row * reads_w + kernel_col; }
 
-    // Take one word of the image, when there is one left and room for it.
-    void take(hls::stream<pack<X, N>>& in) {
+    // Take one word of the image, when there is one left and room for it. Waits for it only when no window is ready
+    // nor can become so: otherwise a branch beside this one might have to hold words that it has no room for.
+    void take(hls::stream<pack<X, N>>& in, bool is_ready) {
         PRAGMA_HLS(HLS INLINE)
+        const bool may_wait = !is_ready && settled == written;
+        settled = settling;
+        settling = written;
         if (written == frame_words || written - oldest >= rows * row_words) return;
+        if (!may_wait && in.empty()) return;
         const pack<X, N> word = in.read();
         for (int lane = 0; lane < lanes; ++lane) {
             PRAGMA_HLS(HLS UNROLL)
@@ -126,6 +134,8 @@ private:
     }
 
     int written = 0;
+    int settling = 0;  // what `written` was one iteration before
+    int settled = 0;   // and two
     int write_slot = 0;
     int write_word = 0;
     int row = 0;  // of windows

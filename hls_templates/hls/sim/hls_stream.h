@@ -7,6 +7,8 @@
 // * more words than `limit`: a writer that never stops;
 // * words left over when the stream ends: the reader took fewer than were written.
 //
+// With HEADRACE_DATAFLOW they run side by side and streams are as deep as in hardware: see headrace_dataflow.h.
+//
 // With HEADRACE_TRACE every word of a named stream is also appended to the file <name>.trace, each lane as one
 // little-endian integer of 64 bits.
 #ifndef HEADRACE_SIM_HLS_STREAM_H
@@ -16,6 +18,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+
+#ifdef HEADRACE_DATAFLOW
+#include "headrace_dataflow.h"
+#endif
 
 #ifdef HEADRACE_TRACE
 #include <map>
@@ -87,10 +93,55 @@ namespace hls {
 template <class T, int DEPTH = 0>
 class stream;
 
-template <class T>
-class stream<T, 0> {
+#ifdef HEADRACE_DATAFLOW
+// Where a stream meets the functions that run beside it.
+class meeting {
 public:
-    explicit stream(const char* name = "") : name_(name), buffer_(pool::take()) {}
+    explicit meeting(const char* name) : channel_(name), engine_(headrace_sim::engine::running()) {
+        if (engine_ != nullptr) engine_->add(channel_);
+    }
+    meeting(const meeting&) = delete;
+    meeting& operator=(const meeting&) = delete;
+    ~meeting() {
+        if (engine_ != nullptr) engine_->remove(channel_);
+    }
+
+    const headrace_sim::channel& channel() const { return channel_; }
+
+protected:
+    void await_word() {
+        while (unseen_word()) engine_->wait(channel_, true);
+        ++channel_.read;
+    }
+    void await_room() {
+        while (unseen_room()) engine_->wait(channel_, false);
+        ++channel_.written;
+    }
+
+    // Whether what there is came in this very cycle, so that the function that asks does not see it yet.
+    bool unseen_word() const { return engine_ != nullptr && engine_->inside() && !channel_.readable(); }
+    bool unseen_room() const { return engine_ != nullptr && engine_->inside() && !channel_.writable(); }
+
+private:
+    headrace_sim::channel channel_;
+    headrace_sim::engine* engine_;
+};
+#else
+// Nothing runs beside the function that runs.
+class meeting {
+protected:
+    explicit meeting(const char*) {}
+    void await_word() {}
+    void await_room() {}
+    static constexpr bool unseen_word() { return false; }
+    static constexpr bool unseen_room() { return false; }
+};
+#endif
+
+template <class T>
+class stream<T, 0> : public meeting {
+public:
+    explicit stream(const char* name = "") : meeting(name), name_(name), buffer_(pool::take()) {}
     stream(const stream&) = delete;
     stream& operator=(const stream&) = delete;
     ~stream() {
@@ -99,6 +150,7 @@ public:
     }
 
     void write(const T& word) {
+        await_room();
         if (written_ - read_ == buffer_.capacity) grow();
         buffer_.words[written_ & (buffer_.capacity - 1)] = word;
         ++written_;
@@ -108,13 +160,14 @@ public:
     }
 
     T read() {
+        await_word();
         if (read_ == written_) fail("deadlock: read while it is empty");
         return buffer_.words[read_++ & (buffer_.capacity - 1)];
     }
 
     void read(T& word) { word = read(); }
-    bool empty() const { return read_ == written_; }
-    bool full() const { return written_ - read_ >= headrace_sim::stream_limit(); }
+    bool empty() const { return read_ == written_ || unseen_word(); }
+    bool full() const { return written_ - read_ >= headrace_sim::stream_limit() || unseen_room(); }
     std::size_t size() const { return written_ - read_; }
 
 private:
