@@ -130,7 +130,7 @@ class Pad(Layer):
 
     @property
     def latency(self) -> int:
-        return 2
+        return 1
 
     @property
     def folding(self) -> dict[str, int]:
@@ -161,7 +161,7 @@ class Pad(Layer):
     def resources(self) -> Resources:
         counters = sum(axis.bits + (axis.phase_bits if axis.step > 1 else 0) for axis in self.axes)
         word = self.outputs[0].word_bits
-        return Resources(lut=4 * counters + word, ff=counters + word + self.inputs[0].word_bits + 3)
+        return Resources(lut=4 * counters + word, ff=counters + self.inputs[0].word_bits + 2)
 
     @property
     def _fill_words(self) -> Int:

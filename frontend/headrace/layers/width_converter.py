@@ -16,7 +16,8 @@ class StreamingDataWidthConverter(Layer):
     """The same elements in words of ``out_elements`` instead of ``stream.elements``, at any ratio.
 
     Words are collected to blocks of the least common multiple of both, and blocks are cut into words again: while a
-    block is cut, the next is collected, so the side with more words sets the pace.
+    block is cut, the next is collected, so the side with more words sets the pace. A block that is one word needs no
+    second place: it leaves as the next begins.
     """
 
     kind: ClassVar[str] = "DWC"
@@ -64,7 +65,7 @@ class StreamingDataWidthConverter(Layer):
     def resources(self) -> Resources:
         """An estimate: the registers of both sides, a multiplexer LUT a bit where a block is shifted."""
         block = self.block * self.stream.bits
-        collected = block - self.inputs[0].word_bits
+        collected = block - self.inputs[0].word_bits if self.cut > 1 else 0
         shift = block if self.cut > 1 else 0
         return Resources(lut=shift + 12.0, ff=block + collected + 12.0)
 
@@ -81,6 +82,7 @@ class StreamingDataWidthConverter(Layer):
             "cut": self.cut,
             "count_bits": max((self.collected - 1).bit_length(), 1),
             "left_bits": self.cut.bit_length(),
+            "filled_bits": self.collected.bit_length(),
         }
         return RtlModule("width_converter.sv.j2", context)
 
