@@ -122,7 +122,7 @@ def test_folding_and_equalization_keep_the_function(make):
     x = torch.randn(4, 3, 32, 32)
     with torch.no_grad():
         torch.testing.assert_close(traced(x), model(x), rtol=1e-3, atol=1e-4)
-        assert equalize(traced) == (0 if make is MobileNet else 4)
+        assert equalize(traced) == (6 if make is MobileNet else 4)
         torch.testing.assert_close(traced(x), model(x), rtol=1e-3, atol=1e-4)
 
 
@@ -164,10 +164,11 @@ def test_branches_of_an_addition_share_one_quantizer():
     quantized = quantize(_trained(ResNet()), QuantizeConfig(act_bit_width=4))
     calls = [n for n in quantized.graph.nodes if n.op == "call_module" and "shared_quant" in str(n.target)]
     assert len({str(n.target) for n in calls}) == 4
-    assert len(calls) == 8
+    assert len(calls) == 4
     for node in quantized.graph.nodes:
         if getattr(node.target, "__name__", "") in ("add", "iadd"):
-            assert node.args[0].target == node.args[1].target
+            (call,) = {operand.args[0] for operand in node.args}
+            assert call in calls
 
 
 def test_bias_correction_after_quantization_lowers_the_error():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.inject import ExtendedInjector
 from headrace.inject.errors import QuantizerTypeError, QuantizerValueError
 from headrace.quant import (
     Int8ActPerTensorFloat,
@@ -74,6 +75,11 @@ class QuantizeConfig:
         if self.act_bit_width is None:
             return {}
         return {"input_quant": Int8ActPerTensorFloat, "input_bit_width": self.act_bit_width}
+
+    @property
+    def unsigned(self) -> type[ExtendedInjector]:
+        """Quantizer of activations that are never negative."""
+        return Uint8ActPerTensorFloat
 
     def relu_options(self, largest: float | None) -> dict[str, Any]:
         """Keyword arguments of a quantized ReLU; *largest* for one that saturates (ReLU6)."""

@@ -1,14 +1,14 @@
-"""Folding of batch norms into the layers before them."""
+"""Folding of batch norms into the layers before or after them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from torch import fx, nn
-from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+from torch import Tensor, fx, nn
 
-_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+from headrace.graph.channels import CONVOLUTIONS, LAYERS, response, scale_inputs, scale_outputs
+
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
@@ -26,32 +26,39 @@ def replace_module(traced: fx.GraphModule, name: str, new: nn.Module) -> None:
 
 
 def fold_batch_norms(traced: fx.GraphModule) -> int:
-    """Fold every batch norm with running statistics that follows a convolution or linear layer alone.
+    """Fold every batch norm with running statistics that a layer with weights precedes or follows alone.
 
-    *traced* is changed in place and must be in evaluation mode.
+    A layer after the norm takes it only where it pads nothing: what is padded has not been through the norm. *traced*
+    is changed in place and must be in evaluation mode.
 
     Returns:
         The number of folded batch norms.
     """
     folded = 0
     calls = [str(node.target) for node in traced.graph.nodes if node.op == "call_module"]
+
+    def once(node: Any) -> Any:
+        """The layer with weights that *node* calls, if nothing else calls it (it would be scaled twice)."""
+        layer = module_of(traced, node)
+        return layer if isinstance(layer, LAYERS) and calls.count(str(node.target)) == 1 else None
+
     for node in list(traced.graph.nodes):
-        norm = module_of(traced, node)
+        norm: Any = module_of(traced, node)
         if not isinstance(norm, _NORMS) or norm.running_mean is None:
             continue
         source = node.args[0]
-        layer: Any = module_of(traced, source)
-        if not isinstance(layer, (*_CONVOLUTIONS, nn.Linear)) or len(source.users) > 1:
+        before = once(source) if len(source.users) == 1 else None
+        after = once(next(iter(node.users))) if len(node.users) == 1 else None
+        if before is not None:
+            gain, offset = _affine(norm)
+            scale_outputs(before, gain)
+            _add_to_bias(before, offset)
+        elif after is not None and _pads_nothing(after):
+            gain, offset = _affine(norm)
+            _add_to_bias(after, response(after, offset))
+            scale_inputs(after, gain)
+        else:
             continue
-        if calls.count(str(source.target)) > 1:  # a layer that is called twice would be scaled twice
-            continue
-        with torch.no_grad():
-            if isinstance(layer, nn.Linear):
-                fused: nn.Module = fuse_linear_bn_eval(layer, norm)
-            else:
-                transposed = isinstance(layer, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d)
-                fused = _fuse_transposed(layer, norm) if transposed else fuse_conv_bn_eval(layer, norm)
-        replace_module(traced, str(source.target), fused)
         node.replace_all_uses_with(source)
         traced.graph.erase_node(node)
         folded += 1
@@ -60,20 +67,27 @@ def fold_batch_norms(traced: fx.GraphModule) -> int:
     return folded
 
 
-def _fuse_transposed(layer: Any, norm: Any) -> nn.Module:
-    return fuse_conv_bn_eval(layer, norm, transpose=True) if layer.groups == 1 else _fuse_grouped(layer, norm)
+def _affine(norm: Any) -> tuple[Tensor, Tensor]:
+    """Gain and offset of every channel."""
+    gain = torch.rsqrt(norm.running_var.double() + norm.eps)
+    if norm.weight is not None:
+        gain = gain * norm.weight.detach().double()
+    offset = -norm.running_mean.double() * gain
+    if norm.bias is not None:
+        offset = offset + norm.bias.detach().double()
+    return gain.to(norm.running_var.dtype), offset.to(norm.running_var.dtype)
 
 
-def _fuse_grouped(layer: Any, norm: Any) -> nn.Module:
-    """Transposed and grouped: the weight is ``(in, out / groups, kernel)``, a row belongs to one group."""
-    gain = norm.weight / torch.sqrt(norm.running_var + norm.eps)
-    per_group = layer.weight.shape[0] // layer.groups
-    rows = gain.view(layer.groups, 1, -1).expand(-1, per_group, -1).reshape(layer.weight.shape[:2])
-    bias = layer.bias if layer.bias is not None else torch.zeros_like(norm.running_mean)
-    layer.weight = nn.Parameter(layer.weight * rows.view(*rows.shape, *[1] * (layer.weight.dim() - 2)))
-    layer.bias = nn.Parameter((bias - norm.running_mean) * gain + norm.bias)
-    fused: nn.Module = layer
-    return fused
+@torch.no_grad()
+def _add_to_bias(layer: Any, offset: Tensor) -> None:
+    layer.bias = nn.Parameter(offset.clone() if layer.bias is None else layer.bias + offset)
+
+
+def _pads_nothing(layer: Any) -> bool:
+    if isinstance(layer, nn.Linear):
+        return True
+    padding = layer.padding if isinstance(layer.padding, tuple) else (layer.padding,)
+    return isinstance(layer, CONVOLUTIONS) and all(p in (0, "valid") for p in padding)
 
 
 __all__ = ["fold_batch_norms", "module_of", "replace_module"]

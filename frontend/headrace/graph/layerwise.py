@@ -23,8 +23,6 @@ _TRANSPOSED: dict[type[nn.Module], Any] = {
 }
 LINEAR: frozenset[type[nn.Module]] = frozenset({nn.Linear, *_CONVOLUTIONS, *_TRANSPOSED})
 """Float layers that have a quantized form."""
-SATURATION: dict[type[nn.Module], float | None] = {nn.ReLU: None, nn.ReLU6: 6.0}
-"""Activations that have a quantized form, with the largest value they let through."""
 
 
 class NothingToQuantizeError(HeadraceError):
@@ -97,4 +95,4 @@ def quantize_(
     return model
 
 
-__all__ = ["LINEAR", "SATURATION", "NothingToQuantizeError", "quantize_", "quantized_layer"]
+__all__ = ["LINEAR", "NothingToQuantizeError", "quantize_", "quantized_layer"]

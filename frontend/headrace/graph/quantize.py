@@ -22,25 +22,39 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 import headrace.nn as qnn
+from headrace.graph.activations import activation_of, quantized_activation
+from headrace.graph.capture import NotTraceableError, capture
 from headrace.graph.config import QuantizeConfig
 from headrace.graph.equalize import equalize
 from headrace.graph.fold import fold_batch_norms, module_of, replace_module
-from headrace.graph.layerwise import LINEAR, SATURATION, NothingToQuantizeError, quantize_, quantized_layer
+from headrace.graph.layerwise import LINEAR, NothingToQuantizeError, quantize_, quantized_layer
+from headrace.graph.sharing import SharedQuantIdentity
 from headrace.nn.quant_layer import QuantWeightBiasInputOutputLayer
 
 _ADD: frozenset[Callable[..., Any] | str] = frozenset({operator.add, operator.iadd, torch.add, "add", "add_"})
-_CAT: frozenset[Callable[..., Any]] = frozenset({torch.cat, torch.concat})
-_RELU: dict[Callable[..., Any] | str, float | None] = {
-    F.relu: None,
-    torch.relu: None,
-    "relu": None,
-    "relu_": None,
-    F.relu6: 6.0,
-}
+_CAT: frozenset[Callable[..., Any]] = frozenset({torch.cat, torch.concat, torch.concatenate})
 _MOVING_MODULES = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.Flatten, nn.Dropout, nn.Dropout2d, nn.Identity)
 _MOVING: frozenset[Callable[..., Any] | str] = frozenset(
-    {F.max_pool1d, F.max_pool2d, torch.flatten, F.dropout, torch.reshape, "flatten", "view", "reshape", "contiguous"}
+    {
+        F.max_pool1d,
+        F.max_pool2d,
+        torch.flatten,
+        F.dropout,
+        torch.reshape,
+        torch.permute,
+        torch.transpose,
+        torch.unsqueeze,
+        torch.squeeze,
+        "flatten",
+        "view",
+        "reshape",
+        "permute",
+        "transpose",
+        "contiguous",
+    }
 )
+_MEANS: frozenset[Callable[..., Any] | str] = frozenset({F.adaptive_avg_pool2d, F.avg_pool2d, torch.mean, "mean"})
+_MEAN_MODULES = (nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d)
 
 
 class _Quantization:
@@ -50,6 +64,7 @@ class _Quantization:
         self.traced, self.config = traced, config
         self.graph = traced.graph
         self.on_grid: set[fx.Node] = set()
+        self.never_negative: set[fx.Node] = set()
         self._requantized: dict[fx.Node, fx.Node] = {}
         self._made = 0
 
@@ -61,9 +76,10 @@ class _Quantization:
         self.traced.add_submodule(name, module)
         return name
 
-    def identity(self, bits: int | None) -> nn.Module:
-        """A quantizer of signed activations."""
-        return qnn.QuantIdentity(bit_width=bits, return_quant_tensor=True)
+    def _options(self, bits: int | None, never_negative: bool) -> dict[str, Any]:
+        """Keyword arguments of a quantizer of activations."""
+        options: dict[str, Any] = {"bit_width": bits, "return_quant_tensor": True}
+        return {**options, "act_quant": self.config.unsigned} if never_negative else options
 
     def _call_after(self, node: fx.Node, name: str) -> fx.Node:
         with self.graph.inserting_after(node):
@@ -82,7 +98,8 @@ class _Quantization:
             return
         users = list(node.users)
         bits = self.config.input_bit_width or self.config.act_bit_width
-        quantized = self._call_after(node, self.add_module(self.identity(bits), "input_quant"))
+        quantizer = qnn.QuantIdentity(**self._options(bits, False))
+        quantized = self._call_after(node, self.add_module(quantizer, "input_quant"))
         for user in users:
             user.replace_input_with(node, quantized)
         self.on_grid.add(quantized)
@@ -95,39 +112,48 @@ class _Quantization:
                 self._quantize_input(node)
             if type(module) in LINEAR:  # not yet replaced at an earlier call
                 replace_module(self.traced, str(node.target), quantized_layer(module, self.config))
-        elif act and module is not None and type(module) in SATURATION:
-            self._relu(node, SATURATION[type(module)])
-        elif act and node.op != "call_module" and node.target in _RELU:
-            self._relu(node, _RELU[node.target])
+        elif act and (activation := activation_of(self.traced, node)) is not None:
+            self._activation(node, activation)
         elif act and node.target in _ADD:
             self._share(node, [a for a in node.args if isinstance(a, fx.Node)])
         elif act and node.target in _CAT:
-            tensors: Any = node.args[0]
+            tensors: Any = node.args[0] if node.args else node.kwargs["tensors"]
             self._share(node, list(tensors))
             self.on_grid.add(node)
-        elif isinstance(module, _MOVING_MODULES) or node.target in _MOVING:
-            self._move(node)
+        else:
+            moves = isinstance(module, _MOVING_MODULES) or node.target in _MOVING
+            self._pass_on(node, moves, moves or isinstance(module, _MEAN_MODULES) or node.target in _MEANS)
 
-    def _move(self, node: fx.Node) -> None:
-        """What only moves or selects elements stays on the grid of its input."""
-        if node.args and node.args[0] in self.on_grid:
+    def _pass_on(self, node: fx.Node, moves: bool, keeps_sign: bool) -> None:
+        """What only moves or selects elements stays on the grid of its input; means keep its sign."""
+        source = node.args[0] if node.args else None
+        if moves and source in self.on_grid:
             self.on_grid.add(node)
+        if keeps_sign and source in self.never_negative:
+            self.never_negative.add(node)
 
-    def _relu(self, node: fx.Node, largest: float | None) -> None:
-        """The node becomes a call of a quantized ReLU of its own."""
-        relu = qnn.QuantReLU(return_quant_tensor=True, **self.config.relu_options(largest))
+    def _activation(self, node: fx.Node, activation: nn.Module) -> None:
+        """The node becomes a call of a quantized activation of its own, behind what stays in floating point."""
+        before, quantizer, never_negative = quantized_activation(activation, self.config)
+        source = node.args[0]
         with self.graph.inserting_before(node):
-            new = self.graph.call_module(self.add_module(relu, "relu_quant"), (node.args[0],))
+            if before is not None:
+                source = self.graph.call_module(self.add_module(before, "activation"), (source,))
+            stem = "relu_quant" if isinstance(quantizer, qnn.QuantReLU) else "activation_quant"
+            new = self.graph.call_module(self.add_module(quantizer, stem), (source,))
         node.replace_all_uses_with(new)
         self.graph.erase_node(node)
         self.on_grid.add(new)
+        if never_negative:
+            self.never_negative.add(new)
 
     def _quantize_input(self, node: fx.Node) -> None:
         source = node.args[0]
         if not isinstance(source, fx.Node) or source in self.on_grid:
             return
         if source not in self._requantized:
-            name = self.add_module(self.identity(self.config.act_bit_width), "act_quant")
+            options = self._options(self.config.act_bit_width, source in self.never_negative)
+            name = self.add_module(qnn.QuantIdentity(**options), "act_quant")
             self._requantized[source] = self._call_after(source, name)
             self.on_grid.add(self._requantized[source])
         node.replace_input_with(source, self._requantized[source])
@@ -136,31 +162,43 @@ class _Quantization:
         """One quantizer for all operands, so that their integers have the same scale."""
         if len(operands) < 2:
             return
-        name = self.add_module(self.identity(self.config.act_bit_width), "shared_quant")
-        for operand in dict.fromkeys(operands):
-            node.replace_input_with(operand, self._call_after(operand, name))
+        different = list(dict.fromkeys(operands))
+        never_negative = all(operand in self.never_negative for operand in different)
+        quantizer = SharedQuantIdentity(**self._options(self.config.act_bit_width, never_negative))
+        name = self.add_module(quantizer, "shared_quant")
+        with self.graph.inserting_before(node):
+            shared = self.graph.call_module(name, tuple(different))
+            for index, operand in enumerate(different):
+                node.replace_input_with(operand, self.graph.call_function(operator.getitem, (shared, index)))
+        if never_negative:
+            self.never_negative.add(node)
 
 
-def quantize(model: nn.Module, config: QuantizeConfig | None = None, **options: Any) -> fx.GraphModule:
+def quantize(
+    model: nn.Module, config: QuantizeConfig | None = None, *, example: Any = None, **options: Any
+) -> fx.GraphModule:
     """The quantized form of a float model: same function, up to quantization.
 
-    Batch norms are folded, consecutive layers equalized; inputs, ReLUs and whatever else enters a layer are quantized;
-    the operands of an addition or concatenation share one quantizer, so that hardware adds integers. Scales of
-    activations are not known yet: calibrate, then correct biases (:mod:`headrace.graph.calibrate`).
+    Batch norms are folded, consecutive layers equalized; inputs, activations and whatever else enters a layer are
+    quantized; the operands of an addition or concatenation share one quantizer, so that hardware adds integers. Scales
+    of activations are not known yet: calibrate, then correct biases (:mod:`headrace.graph.calibrate`).
 
     Args:
-        model: a float model that :func:`torch.fx.symbolic_trace` can trace; not changed.
+        model: a float model; not changed.
         config: bit widths.
+        example: an input of the model, or a tuple of inputs: for :func:`torch.export.export`, where
+            :func:`torch.fx.symbolic_trace` cannot trace the model.
         options: fields of :class:`QuantizeConfig`, instead of *config*.
 
     Returns:
         A graph module of :mod:`headrace.nn` layers, in evaluation mode.
 
     Raises:
+        NotTraceableError: the graph cannot be captured.
         NothingToQuantizeError: the graph calls no layer with weights.
     """
     config = config or QuantizeConfig(**options)
-    traced = fx.symbolic_trace(copy.deepcopy(model).eval())
+    traced = capture(copy.deepcopy(model).eval(), example)
     fold_batch_norms(traced)
     equalize(traced, config.equalize_iterations)
     if not any(type(module_of(traced, node)) in LINEAR for node in traced.graph.nodes):
@@ -172,4 +210,4 @@ def quantize(model: nn.Module, config: QuantizeConfig | None = None, **options: 
     return traced.eval()
 
 
-__all__ = ["NothingToQuantizeError", "QuantizeConfig", "quantize", "quantize_"]
+__all__ = ["NotTraceableError", "NothingToQuantizeError", "QuantizeConfig", "quantize", "quantize_"]
