@@ -251,11 +251,9 @@ def doctor(debug: Debug = False, verbose: Verbose = 0, quiet: Quiet = False) -> 
 
 
 def _journal() -> Journal:
-    from headrace.build.journal import Journal, PlainListener, TerminalListener
+    from headrace.build.journal import Journal, attended_journal
 
-    if _Session.verbosity < 0:
-        return Journal()
-    return Journal(TerminalListener() if sys.stderr.isatty() else PlainListener())
+    return Journal() if _Session.verbosity < 0 else attended_journal()
 
 
 def main() -> None:

@@ -14,11 +14,43 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from headrace.build.api import build, load
-from headrace.build.config import BuildConfig
+from headrace.build.api import build, build_dataflow_cfg, build_dataflow_directory, load
+from headrace.build.config import BuildConfig, DataflowBuildConfig
 from headrace.build.design import Design
+from headrace.build.state import BuildState
+from headrace.build.vocabulary import (
+    AutoFIFOSizingMethod,
+    DataflowOutputType,
+    FpgaMemoryType,
+    LargeFIFOMemStyle,
+    ShellFlowType,
+    VerificationStepType,
+    VitisOptStrategyCfg,
+    default_build_dataflow_steps,
+    estimate_only_dataflow_steps,
+    hw_codegen_dataflow_steps,
+)
 
-__all__ = ["BuildConfig", "Design", "build", "load"]
+__all__ = [
+    "AutoFIFOSizingMethod",
+    "BuildConfig",
+    "BuildState",
+    "DataflowBuildConfig",
+    "DataflowOutputType",
+    "Design",
+    "FpgaMemoryType",
+    "LargeFIFOMemStyle",
+    "ShellFlowType",
+    "VerificationStepType",
+    "VitisOptStrategyCfg",
+    "build",
+    "build_dataflow_cfg",
+    "build_dataflow_directory",
+    "default_build_dataflow_steps",
+    "estimate_only_dataflow_steps",
+    "hw_codegen_dataflow_steps",
+    "load",
+]
 
 
 class _Package(ModuleType):

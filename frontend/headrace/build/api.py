@@ -1,21 +1,28 @@
-"""``headrace.build`` and ``headrace.load``: what a user calls."""
+"""``headrace.build`` and ``headrace.load``: what a user calls, and FINN's two entry points."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from headrace.build.config import CONFIG_FILE, BuildConfig, Folding, read_config
+from headrace.build.config import CONFIG_FILE, BuildConfig, Folding, read_config, read_finn_config
 from headrace.build.design import Design
-from headrace.build.journal import Journal
-from headrace.build.output import MARKER, staged
-from headrace.build.steps import STEPS, Build, fold
+from headrace.build.journal import Journal, attended_journal
+from headrace.build.output import FOLDING_FILE, MARKER, staged, write_files
+from headrace.build.report import REPORT_PAGE, report_files
+from headrace.build.running import resolve_steps, resumed, run_steps
+from headrace.build.state import BuildState
+from headrace.build.vocabulary import DataflowOutputType, VerificationStepType
 from headrace.codegen.design import Backend
+from headrace.errors import InputError
+from headrace.schedule import read_folding
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 MODEL_COPY = "model.onnx"
+LOG_FILE = "build.log"
 
 
 class BuildSettings(TypedDict, total=False):
@@ -24,17 +31,35 @@ class BuildSettings(TypedDict, total=False):
     name: str | None
     target_fps: float | None
     clock_mhz: float
+    synth_clk_period_ns: float
     folding: Path | str | Folding | None
+    folding_config_file: Path | str | None
+    finn_compatible: bool
+    standalone_thresholds: bool
+    mvau_wwidth_max: int | None
     backend: Backend
+    generate_outputs: list[DataflowOutputType | str]
+    steps: list[str | Callable[..., Any]] | None
+    start_step: str | None
+    stop_step: str | None
+    save_intermediate_models: bool
     verify_frames: int
     seed: int
+    verify_steps: list[VerificationStepType | str] | None
+    verify_input_npy: Path | str | None
+    verify_expected_output_npy: Path | str | None
+    verify_save_full_context: bool
+    verify_save_rtlsim_waveforms: bool
+    rtlsim_batch_size: int
+    force_python_rtlsim: bool
 
 
 def load(model: str | Path | ModelProto) -> Design:
     """Read a model, or reopen a build.
 
     Args:
-        model: a QONNX file, an ``onnx.ModelProto``, or the folder that an earlier :func:`build` wrote.
+        model: an ONNX file, an ``onnx.ModelProto``, a ``ModelWrapper`` of qonnx, or the folder that an earlier
+            :func:`build` wrote.
 
     Raises:
         ModelError: when it cannot be read or is not well formed.
@@ -45,21 +70,23 @@ def load(model: str | Path | ModelProto) -> Design:
 
 
 def build(
-    model: str | Path | ModelProto,
-    output_dir: str | Path,
+    model: str | Path | ModelProto | None,
+    output_dir: str | Path | None = None,
     *,
+    config: BuildConfig | None = None,
     journal: Journal | None = None,
     **settings: Unpack[BuildSettings],
 ) -> Design:
     """Compile a model into a verified design on disk.
 
     Args:
-        model: as for :func:`load`.
+        model: as for :func:`load`; None where ``start_step`` continues an earlier build, which has it.
         output_dir: folder to write; it may be new, empty, or an earlier build, which is replaced once the new one is
-            whole.
+            whole. None takes that of the configuration.
+        config: all settings at once.
         journal: told of the steps.
-        settings: ``name``, ``target_fps``, ``clock_mhz`` (default 200), ``folding`` (a FINN-style dictionary or JSON
-            file), ``backend`` (``"rtl"``, ``"hls"`` or ``"both"``), ``verify_frames``, ``seed``.
+        settings: or settings by keyword: the fields of :class:`~headrace.build.config.BuildConfig`; also ``clock_mhz``
+            (default 200) and ``folding`` (a dictionary or a JSON file).
 
     Returns:
         the design; ``design.run(feeds, mode="rtl")`` simulates it.
@@ -67,40 +94,87 @@ def build(
     Raises:
         ModelError, UnsupportedError: as for :func:`load`, or when no exact hardware exists.
         FoldingError: for PE or SIMD that do not divide.
-        InputError: for a setting that is not known or an output folder that may not be replaced.
-        VerificationError: when two stages of the compiler disagree.
+        InputError: for a setting that is not known or an output folder that may not be written.
+        VerificationError: when two stages of the compiler disagree, or a stage and the expected output.
     """
-    config = BuildConfig.checked(**settings)
-    folder = Path(output_dir)
+    if config is not None and settings:
+        raise InputError("settings are given as 'config' and by keyword; give one of them")
+    config = BuildConfig.checked(**settings) if config is None else config.with_folding_read()
+    target = output_dir if output_dir is not None else config.output_dir
+    if target is None:
+        raise InputError("setting 'output_dir' is missing: the folder to write")
+    folder = Path(target)
     journal = journal or Journal()
-    with staged(folder) as scratch:
-        with journal.step("read") as note:
-            read, proto = _read(model)
-            note(f"{len(read.source)} nodes")
-        design = Design(read.source, config.model_copy(update={"name": config.name or read.name}))
-        job = Build(design, scratch, journal)
-        for step in STEPS:
-            with journal.step(step.__name__) as note:
-                outcome = step(job)
-                missed = design.shortfall if step is fold else ""
-                note("; ".join(part for part in (outcome, missed) if part))
-            if missed:
-                journal.warn(missed)
-        (scratch / MODEL_COPY).write_bytes(proto.SerializeToString())
-        (scratch / "build.log").write_text(journal.text(), encoding="utf-8")
+    resolve_steps(config)
+    with staged(folder, upon_earlier=config.start_step is not None) as scratch:
+        for warning in config.without_effect():
+            journal.warn(warning)
+        state = run_steps(_begin(model, config, scratch, journal, folder), config)
+        _finish(state, config)
+    design = state.design
     design.folder = folder
     return design
 
 
+def build_dataflow_cfg(model_filename: str | Path | ModelProto, cfg: BuildConfig) -> int:
+    """FINN's entry point: build with a configuration, told on standard error; returns 0.
+
+    Raises:
+        HeadraceError: as :func:`build`, instead of FINN's -1.
+    """
+    build(model_filename, config=cfg, journal=attended_journal())
+    return 0
+
+
+def build_dataflow_directory(path_to_cfg_dir: str | Path) -> int:
+    """FINN's entry point for a folder with ``model.onnx`` and ``dataflow_build_config.json``; returns 0.
+
+    Raises:
+        HeadraceError: as :func:`build`, instead of FINN's -1.
+    """
+    folder = Path(path_to_cfg_dir)
+    return build_dataflow_cfg(folder / MODEL_COPY, read_finn_config(folder / "dataflow_build_config.json"))
+
+
+def _begin(
+    model: str | Path | ModelProto | None, config: BuildConfig, scratch: Path, journal: Journal, folder: Path
+) -> BuildState:
+    """The state before the first step that runs."""
+    if config.start_step is not None:
+        state = resumed(scratch, config, journal, folder)
+        if state is not None:
+            return state
+    if model is None:
+        raise InputError("there is no model; give one, or a 'start_step' after the first")
+    with journal.step("load"):
+        read, proto = _read(model)
+        journal.note(f"{len(read.source)} nodes")
+    named = config.model_copy(update={"name": config.name or read.name})
+    return BuildState(proto, Design(read.source, named), scratch, journal)
+
+
+def _finish(state: BuildState, config: BuildConfig) -> None:
+    """What every build leaves, whichever steps it ran."""
+    if state.design.reached("hardware"):
+        with state.journal.step("report"):
+            write_files(state.folder, report_files(state.design, state.comparisons, state.journal.records))
+            state.note(REPORT_PAGE)
+    state.write(CONFIG_FILE, config.model_copy(update={"name": state.design.name}).kept_json())
+    (state.folder / MODEL_COPY).write_bytes(state.model.SerializeToString(deterministic=True))
+    state.write(LOG_FILE, state.journal.text())
+
+
 def _read(model: str | Path | ModelProto) -> tuple[Design, ModelProto]:
     """The design as it was built, or the model alone; and the model's text."""
-    from headrace.ingest import from_proto, read_onnx
+    from headrace.ingest import from_proto, read_onnx, unwrapped
 
     if not isinstance(model, str | Path):
-        return Design(from_proto(model)), model
+        return Design(from_proto(model)), unwrapped(model)
     path = Path(model)
     if not (path / MARKER).is_file():
         proto = read_onnx(path)
         return Design(from_proto(proto, str(path))), proto
     proto = read_onnx(path / MODEL_COPY)
-    return Design(from_proto(proto, str(path / MODEL_COPY)), read_config(path / CONFIG_FILE), path), proto
+    source, config = from_proto(proto, str(path / MODEL_COPY)), read_config(path / CONFIG_FILE)
+    kept = read_folding(path / FOLDING_FILE) if (path / FOLDING_FILE).is_file() else None
+    return Design(source, config, path, kept), proto

@@ -41,6 +41,21 @@ def read_arrays(path: Path) -> dict[str, Array]:
         raise InputError(f"{path}: not a readable .npz file of arrays ({error})") from error
 
 
+def read_array(path: Path) -> Array:
+    """The array of an ``.npy`` file.
+
+    Raises:
+        InputError: when the file is missing, is no array, or holds pickled objects.
+    """
+    try:
+        with path.open("rb") as file:
+            return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); expected an .npy file") from error
+    except (ValueError, EOFError) as error:
+        raise InputError(f"{path}: not a readable .npy file of numbers") from error
+
+
 def check_writable(path: Path) -> None:
     """Refuse an output file that is a folder, or lies in none.
 
@@ -67,7 +82,8 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     try:
         with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                entry = zipfile.ZipInfo(f"{name}.npy")  # without a date: equal arrays give equal files
+                with archive.open(entry, "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
         os.chmod(draft, 0o666 & ~_umask())
         os.replace(draft, path)
@@ -75,6 +91,12 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
     finally:
         Path(draft).unlink(missing_ok=True)
+
+
+def write_array(path: Path, array: Array) -> None:
+    """Write an ``.npy`` file."""
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
 
 
 def _umask() -> int:

@@ -1,16 +1,50 @@
-"""What a build may be told, checked before anything runs."""
+"""What a build may be told, checked before anything runs.
+
+The names are FINN's where the meaning is the same. ``DataflowBuildConfig``, the enumerations and the lists of steps are
+here under FINN's names, so that a build script changes its imports and nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, field_serializer
+from pydantic.json_schema import SkipJsonSchema
 
+from headrace.build.finn_settings import FinnSettings, Lenient
+from headrace.build.vocabulary import (
+    AutoFIFOSizingMethod,
+    DataflowOutputType,
+    FpgaMemoryType,
+    LargeFIFOMemStyle,
+    ShellFlowType,
+    VerificationStepType,
+    VitisOptStrategyCfg,
+    default_build_dataflow_steps,
+    estimate_only_dataflow_steps,
+    hw_codegen_dataflow_steps,
+)
 from headrace.codegen.design import Backend
 from headrace.errors import InputError, did_you_mean
-from headrace.schedule.folding_file import read_folding
+from headrace.schedule.folding_file import Reading, read_folding
+
+__all__ = [
+    "AutoFIFOSizingMethod",
+    "BuildConfig",
+    "DataflowBuildConfig",
+    "DataflowOutputType",
+    "FpgaMemoryType",
+    "LargeFIFOMemStyle",
+    "ShellFlowType",
+    "VerificationStepType",
+    "VitisOptStrategyCfg",
+    "default_build_dataflow_steps",
+    "estimate_only_dataflow_steps",
+    "hw_codegen_dataflow_steps",
+]
 
 Folding = Mapping[str, Mapping[str, object]]
 """Folding values by layer: ``{"MVAU_0": {"PE": 8, "SIMD": 49}}``, FINN's file format."""
@@ -18,77 +52,256 @@ Folding = Mapping[str, Mapping[str, object]]
 CONFIG_FILE = "build.json"
 """Where a build keeps its settings."""
 
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+PathLike = Annotated[Path, Lenient]
 
-class BuildConfig(BaseModel):
-    """Settings of one build.
+
+class BuildConfig(FinnSettings):
+    """Settings of one build; all have defaults, and those of FINN that mean nothing here are accepted with a warning.
 
     Attributes:
         name: of the design and its top module; the name of the model file when None.
+        output_dir: folder to write; it may be new, empty, or an earlier build, which is replaced by a whole one.
+        synth_clk_period_ns: clock period in nanoseconds that rates refer to.
         target_fps: frames a second to fold for; None folds for a modest rate by default.
-        clock_mhz: clock frequency in MHz that rates refer to.
         folding: PE and SIMD by layer, overriding what the target would choose.
+        folding_config_file: JSON file that holds a folding dictionary.
+        mvau_wwidth_max: most bits of weights that one PE reads a cycle when folding for a rate; None for any number.
+        standalone_thresholds: whether numbers in a folding file of FINN count all thresholds, or (False) only those
+            that follow no matrix-vector unit. Here thresholds always are layers of their own.
+        finn_compatible: reads folding files as FINN does: what fits no layer is a warning, not an error; a rate out of
+            reach becomes the fastest; the default list of steps is FINN's.
         backend: what is generated: ``"rtl"``, ``"hls"`` (C++ for high-level synthesis) or ``"both"``.
+        generate_outputs: what is made besides the design.
+        steps: names of steps, or functions ``step(state, config) -> state``; None for the default list.
+        start_step: first step to run, upon what an earlier build of this folder left.
+        stop_step: last step to run.
+        save_intermediate_models: keep what ``start_step`` needs.
         verify_frames: random frames on which the stages of the compiler are compared.
         seed: of those frames.
+        verify_steps: stages to compare with the expected output.
+        verify_input_npy: file with the input for that, ``(frames, *shape)``.
+        verify_expected_output_npy: file with the expected output.
+        verify_save_full_context: also keep the tensors inside.
+        verify_save_rtlsim_waveforms: keep a waveform of simulations.
+        rtlsim_batch_size: frames whose throughput is measured in simulation.
+        force_python_rtlsim: simulate with cocotb instead of the C++ bench, which makes the same decisions.
+        board, fpga_part, shell_flow_type: what the driver is for; the design does not depend on them.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, validate_assignment=True)
 
     name: str | None = None
-    target_fps: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    clock_mhz: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 200.0
+    output_dir: PathLike | None = None
+    synth_clk_period_ns: Positive = 5.0
+    target_fps: Positive | None = None
     folding: Folding | None = None
+    folding_config_file: PathLike | None = None
+    mvau_wwidth_max: Annotated[int, Field(ge=1)] | None = None
+    standalone_thresholds: bool | None = False
+    finn_compatible: bool = False
     backend: Backend = "rtl"
+    generate_outputs: Annotated[list[Annotated[DataflowOutputType, Lenient]], Lenient] = Field(
+        default_factory=lambda: [DataflowOutputType.ESTIMATE_REPORTS]
+    )
+    steps: Annotated[list[str | SkipJsonSchema[Callable[..., Any]]], Lenient] | None = None
+    start_step: str | None = None
+    stop_step: str | None = None
+    save_intermediate_models: bool | None = True
     verify_frames: Annotated[int, Field(ge=1)] = 32
     seed: int = 0
+    verify_steps: Annotated[list[Annotated[VerificationStepType, Lenient]], Lenient] | None = None
+    verify_input_npy: PathLike | None = Path("input.npy")
+    verify_expected_output_npy: PathLike | None = Path("expected_output.npy")
+    verify_save_full_context: bool | None = False
+    verify_save_rtlsim_waveforms: bool | None = False
+    rtlsim_batch_size: Annotated[int, Field(ge=1)] | None = 1
+    force_python_rtlsim: bool | None = False
+    board: str | None = None
+    fpga_part: str | None = None
+    shell_flow_type: Annotated[ShellFlowType, Lenient] | None = None
     _folding_file: str | None = PrivateAttr(default=None)
+
+    def __init__(self, **settings: Any) -> None:
+        try:
+            super().__init__(**settings)
+        except ValidationError as error:
+            raise InputError(_sentence(error, type(self))) from error
+        self.refuse_what_cannot_be()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            super().__setattr__(name, value)
+        except ValidationError as error:
+            raise InputError(_sentence(error, type(self))) from error
+
+    @property
+    def clock_mhz(self) -> float:
+        """The clock in MHz; a period that was computed from a frequency gives that frequency."""
+        return float(f"{1000 / self.synth_clk_period_ns:.12g}")
 
     @property
     def folding_source(self) -> str:
         """What messages call the place that the folding was given in."""
         return self._folding_file or "the folding dictionary"
 
+    @property
+    def folding_reading(self) -> Reading:
+        """How the folding dictionary is read."""
+        if not self.finn_compatible:
+            return Reading.STRICT
+        return Reading.FINN_STANDALONE if self.standalone_thresholds else Reading.FINN
+
+    def with_folding_read(self) -> Self:
+        """This configuration with the content of ``folding_config_file`` in ``folding``.
+
+        Raises:
+            FoldingError: when the file cannot be read.
+            InputError: when there is a dictionary too.
+        """
+        if self.folding_config_file is None:
+            return self
+        if self.folding is not None:
+            raise InputError("settings 'folding' and 'folding_config_file' are both given; give one of them")
+        values = read_folding(self.folding_config_file)
+        config = self.model_copy(update={"folding": values, "folding_config_file": None})
+        config._folding_file = str(self.folding_config_file)
+        return config
+
+    def relative_to(self, folder: Path) -> Self:
+        """This configuration with its relative paths read from *folder*."""
+        names = ("output_dir", "folding_config_file", "verify_input_npy", "verify_expected_output_npy")
+        paths = {name: getattr(self, name) for name in names}
+        return self.model_copy(update={name: folder / path for name, path in paths.items() if path is not None})
+
+    def to_json(self) -> str:
+        """All settings as the text of a file that :func:`read_config` reads; functions are given by name."""
+        return self.model_dump_json(indent=2) + "\n"
+
+    def kept_json(self) -> str:
+        """The text of ``build.json``: what the design depends on, the same wherever it is built."""
+        left_out = {"output_dir", "verify_input_npy", "verify_expected_output_npy", *FinnSettings.model_fields}
+        return self.model_dump_json(indent=2, exclude=left_out) + "\n"
+
+    @field_serializer("steps")
+    def _names(self, steps: list[Any] | None) -> list[str] | None:
+        return None if steps is None else [step_name(step) for step in steps]
+
     @classmethod
-    def checked(cls, folding: Path | str | Folding | None = None, **settings: object) -> BuildConfig:
-        """The configuration, or one sentence about what is wrong with it.
+    def checked(
+        cls, folding: Path | str | Folding | None = None, clock_mhz: float | None = None, **settings: object
+    ) -> Self:
+        """The configuration from settings as :func:`headrace.build.build` takes them.
 
         Args:
             folding: a folding dictionary, or the JSON file that holds one.
+            clock_mhz: the clock in MHz, instead of ``synth_clk_period_ns``.
             settings: the other fields by name.
 
         Raises:
             InputError: for an unknown name or a value that is not acceptable.
             FoldingError: when the folding file cannot be read.
         """
-        values = read_folding(folding) if isinstance(folding, str | Path) else folding
-        try:
-            config = cls.model_validate({**settings, "folding": values})
-        except ValidationError as error:
-            raise InputError(_sentence(error)) from error
         if isinstance(folding, str | Path):
-            config._folding_file = str(folding)
-        return config
+            settings["folding_config_file"] = folding
+        elif folding is not None:
+            settings["folding"] = folding
+        if clock_mhz is not None:
+            if "synth_clk_period_ns" in settings:
+                raise InputError("settings 'clock_mhz' and 'synth_clk_period_ns' are both given; give one of them")
+            settings["synth_clk_period_ns"] = _period(clock_mhz)
+        return cls(**settings).with_folding_read()
+
+
+class DataflowBuildConfig(BuildConfig):
+    """A configuration as FINN takes it: three settings must be given, and the reading is FINN's."""
+
+    output_dir: PathLike
+    synth_clk_period_ns: Positive
+    generate_outputs: Annotated[list[Annotated[DataflowOutputType, Lenient]], Lenient]
+    finn_compatible: bool = True
+    mvau_wwidth_max: Annotated[int, Field(ge=1)] | None = 1024
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """From the text of ``dataflow_build_config.json``.
+
+        Raises:
+            InputError: when it is not one.
+        """
+        return _from_json(text, "the configuration", cls)
+
+
+def step_name(step: object) -> str:
+    """What a step is called: its own text, or the name of the function."""
+    if isinstance(step, str):
+        return step
+    inner = getattr(step, "func", step)  # functools.partial
+    return str(getattr(inner, "__name__", type(inner).__name__))
 
 
 def read_config(path: Path) -> BuildConfig:
-    """The settings that a build kept.
+    """The settings in a file of Headrace, such as the ``build.json`` that a build keeps.
 
     Raises:
         InputError: when they cannot be read.
     """
+    return _from_json(_text(path), str(path), BuildConfig)
+
+
+def read_finn_config(path: Path) -> DataflowBuildConfig:
+    """The settings in a ``dataflow_build_config.json`` of FINN; its relative paths are read from its folder.
+
+    Raises:
+        InputError: when they cannot be read.
+    """
+    return _from_json(_text(path), str(path), DataflowBuildConfig).relative_to(path.parent)
+
+
+def config_schema() -> str:
+    """The JSON schema of configuration files."""
+    return json.dumps(BuildConfig.model_json_schema(), indent=2) + "\n"
+
+
+def _text(path: Path) -> str:
     try:
-        return BuildConfig.model_validate_json(path.read_text(encoding="utf-8"))
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValidationError as error:
-        raise InputError(f"{path}: {_sentence(error)}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not a JSON file ({error.reason})") from error
 
 
-def _sentence(error: ValidationError) -> str:
+_Config = TypeVar("_Config", bound=BuildConfig)
+
+
+def _from_json(text: str, where: str, kind: type[_Config]) -> _Config:
+    try:
+        settings = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: is not JSON ({error})") from error
+    if not isinstance(settings, dict):
+        raise InputError(f"{where}: must hold an object of settings by name")
+    try:
+        return kind(**settings)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def _period(clock_mhz: float) -> float:
+    if isinstance(clock_mhz, bool) or not isinstance(clock_mhz, int | float) or not 0 < clock_mhz < float("inf"):
+        raise InputError(f"setting 'clock_mhz': must be a positive number, got {clock_mhz!r}")
+    return 1000 / clock_mhz
+
+
+def _sentence(error: ValidationError, kind: type[BuildConfig]) -> str:
+    """What is wrong, in one sentence, with the value as it was given."""
     first = error.errors()[0]
-    name = ".".join(map(str, first["loc"]))
+    name = ".".join(str(part) for part in first["loc"] if part not in ("str", "callable"))  # the kinds of a union
     if first["type"] == "extra_forbidden":
-        known = list(BuildConfig.model_fields)
-        return f"unknown setting '{name}'{did_you_mean(name, known)}; known: {', '.join(known)}"
+        known = [name for name in kind.model_fields if name not in FinnSettings.model_fields]
+        return f"unknown setting '{name}'{did_you_mean(name, kind.model_fields)}; known: {', '.join(known)}"
+    if first["type"] == "missing":
+        return f"setting '{name}' is missing"
     message = first["msg"][0].lower() + first["msg"][1:]
     return f"setting '{name}': {message}, got {first['input']!r}"

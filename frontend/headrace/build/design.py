@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 
 from headrace.build.arrays import check_feeds, plain_arrays
-from headrace.build.config import BuildConfig
+from headrace.build.config import BuildConfig, Folding
 from headrace.build.info import ModelInfo, describe
 from headrace.build.journal import Journal
-from headrace.build.output import MARKER
+from headrace.build.output import FOLDING_FILE, MANIFEST
 from headrace.build.simulate import CSimulation, Simulation, csim_core, simulate_core
 from headrace.codegen.design import Plan, generate
 from headrace.errors import InputError, did_you_mean, printable
@@ -25,10 +25,13 @@ from headrace.passes.hardware_design import HardwareDesign
 from headrace.passes.partition import Partition
 from headrace.passes.to_hardware import to_hardware
 from headrace.passes.to_integer import IntegerModel, to_integer
-from headrace.schedule import Performance, performance, schedule, target_cycles
+from headrace.schedule import Performance, connect, fold_by_file, fold_for_rate, performance, target_cycles
 
 LIVE_ELEMENTS = 2**24
 """Most elements of one tensor that a graph computes at once; a larger batch is run in pieces."""
+
+STAGES = ("integer", "parts", "unfolded", "folded", "hardware", "performance", "plan")
+"""What becomes of a model, in this order; each is an attribute of :class:`Design`."""
 
 Mode = Literal["float", "integer", "rtl", "hls"]
 MODES: tuple[Mode, ...] = ("float", "integer", "rtl", "hls")
@@ -41,12 +44,40 @@ class Design:
         source: the model as it was read.
         config: how it is folded.
         folder: the build on disk, or None for a model that was only loaded.
+        given: stages that :meth:`with_stage` has set.
     """
 
-    def __init__(self, source: Graph, config: BuildConfig | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        source: Graph,
+        config: BuildConfig | None = None,
+        folder: Path | None = None,
+        kept_folding: Folding | None = None,
+    ) -> None:
         self.source = source
         self.config = config or BuildConfig()
         self.folder = folder
+        self._kept_folding = kept_folding  # of an earlier build, complete
+        self.given: frozenset[str] = frozenset()
+
+    def with_stage(self, **stages: object) -> Design:
+        """A copy in which some of :data:`STAGES` are as given; those after the first of them are made anew.
+
+        Raises:
+            ValueError: for a name that is no stage.
+        """
+        if wrong := [name for name in stages if name not in STAGES]:
+            raise ValueError(f"no stage '{wrong[0]}'{did_you_mean(wrong[0], STAGES)}; expected one of {STAGES}")
+        copy = Design(self.source, self.config, self.folder, self._kept_folding)
+        first = min((STAGES.index(name) for name in stages), default=len(STAGES))
+        kept = {name: vars(self)[name] for name in STAGES[:first] if self.reached(name)}
+        vars(copy).update({**kept, **stages})
+        copy.given = (self.given & kept.keys()) | stages.keys()
+        return copy
+
+    def reached(self, stage: str) -> bool:
+        """Whether *stage* has been made."""
+        return stage in vars(self)
 
     def __repr__(self) -> str:
         ends = f"{', '.join(self.source.inputs)} -> {', '.join(self.source.outputs)}"
@@ -82,13 +113,25 @@ class Design:
         return to_hardware(self.parts.core)
 
     @cached_property
-    def hardware(self) -> HardwareDesign:
-        """The hardware graph, folded, with width converters and FIFOs.
+    def folded(self) -> HardwareDesign:
+        """The hardware graph, folded as the configuration says.
 
         Raises:
             FoldingError: when the configuration's folding does not fit.
         """
-        return schedule(self.unfolded, self.config, self.config.folding_source)
+        config = self.config
+        if self._kept_folding is not None:
+            return fold_by_file(self.unfolded, self._kept_folding, file=FOLDING_FILE)
+        clock, best_effort = config.clock_mhz, config.finn_compatible
+        folded = fold_for_rate(self.unfolded, config.target_fps, clock, config.mvau_wwidth_max, best_effort)
+        if config.folding is None:
+            return folded
+        return fold_by_file(folded, config.folding, config.folding_reading, config.folding_source)
+
+    @cached_property
+    def hardware(self) -> HardwareDesign:
+        """The folded hardware graph with width converters and FIFOs."""
+        return connect(self.folded)
 
     @cached_property
     def performance(self) -> Performance:
@@ -99,16 +142,17 @@ class Design:
     def shortfall(self) -> str:
         """By how much the folded design misses the target rate, in one sentence; empty when it does not.
 
-        Only a folding dictionary can make it miss: without one, a target that cannot be reached is refused.
+        Only a folding dictionary or FINN's reading can make it miss: otherwise a target out of reach is refused.
         """
         target, clock = self.config.target_fps, self.config.clock_mhz
         if target is None or self.performance.interval <= target_cycles(target, clock):
             return ""
         reached = self.performance.fps(clock)
+        given = f"the folding of {self.config.folding_source}" if self.config.folding is not None else "the folding"
         return (
-            f"layer '{self.performance.bottleneck}' needs {self.performance.interval:,} cycles a frame, so that the "
-            f"folding of {self.config.folding_source} reaches {reached:,.0f} of the {target:,.0f} frames a second "
-            f"that were the target at {clock:g} MHz"
+            f"layer '{self.performance.bottleneck}' needs {self.performance.interval:,} cycles a frame, so that "
+            f"{given} reaches {reached:,.0f} of the {target:,.0f} frames a second that were the target at "
+            f"{clock:g} MHz"
         )
 
     @cached_property
@@ -226,8 +270,8 @@ class Design:
         Raises:
             InputError: names the manifest.
         """
-        manifest = folder / MARKER
-        if not manifest.is_file() or manifest.read_text(encoding="utf-8") != self.plan.files[MARKER]:
+        manifest = folder / MANIFEST
+        if not manifest.is_file() or manifest.read_text(encoding="utf-8") != self.plan.files[MANIFEST]:
             raise InputError(f"{manifest}: not the design that this version of Headrace generates; build it again")
 
 

@@ -7,9 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.errors import printable
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 SILENCE = 5.0
 """Seconds after which a log gets a line of progress."""
@@ -30,8 +33,11 @@ class Listener(Protocol):
     def begin(self, name: str) -> None:
         """A step has started."""
 
-    def progress(self, text: str) -> None:
-        """The running step has come so far."""
+    def overall(self, done: int, total: int) -> None:
+        """So many of the steps are done."""
+
+    def progress(self, text: str, done: int, total: int) -> None:
+        """The running step has come so far; *total* is 0 where nobody knows how far that is."""
 
     def end(self, record: StepRecord) -> None:
         """The step has finished."""
@@ -47,36 +53,43 @@ class Journal:
         self.records: list[StepRecord] = []
         self.warnings: list[str] = []
         self._listener = listener
+        self._notes: list[str] = []  # of the steps that are running, the innermost last
 
     @contextmanager
     def step(self, name: str) -> Iterator[Callable[[str], None]]:
-        """Time the block as step *name*; call what it yields to note the outcome."""
-        note = ""
-
-        def write(text: str) -> None:
-            nonlocal note
-            note = text
-
+        """Time the block as step *name*; call what it yields, or :meth:`note`, to note the outcome."""
+        self._notes.append("")
         if self._listener is not None:
             self._listener.begin(name)
         start = time.perf_counter()
         try:
-            yield write
+            yield self.note
         except BaseException:
+            self._notes.pop()
             self._close(StepRecord(name, time.perf_counter() - start, "failed"))
             raise
-        self._close(StepRecord(name, time.perf_counter() - start, note))
+        self._close(StepRecord(name, time.perf_counter() - start, self._notes.pop()))
 
-    def progress(self, text: str) -> None:
-        """Say how far the running step has come."""
+    def note(self, text: str) -> None:
+        """Say in one line what came out of the running step."""
+        if self._notes:
+            self._notes[-1] = "; ".join(part for part in (self._notes[-1], text) if part)
+
+    def progress(self, text: str, done: int = 0, total: int = 0) -> None:
+        """Say how far the running step has come: *done* of *total* parts, where that is known."""
         if self._listener is not None:
-            self._listener.progress(printable(text))
+            self._listener.progress(printable(text), done, total)
 
     def warn(self, text: str) -> None:
         """Say what falls short of what was asked for."""
         self.warnings.append(text)
         if self._listener is not None:
             self._listener.warn(printable(text))
+
+    def overall(self, done: int, total: int) -> None:
+        """Say how many of the steps are done."""
+        if self._listener is not None:
+            self._listener.overall(done, total)
 
     def _close(self, record: StepRecord) -> None:
         self.records.append(record)
@@ -91,60 +104,98 @@ class Journal:
 
 def line(record: StepRecord) -> str:
     """A step in one line."""
-    return printable(f"{record.name:<20} {record.seconds:8.2f} s  {record.note}".rstrip())
+    return printable(f"{record.name:<32} {record.seconds:8.2f} s  {record.note}".rstrip())
+
+
+def attended_journal() -> Journal:
+    """A journal that is shown on standard error: with progress bars on a terminal, otherwise as lines."""
+    return Journal(TerminalListener() if sys.stderr.isatty() else PlainListener())
 
 
 class PlainListener:
-    """Prints every finished step as a line on standard error: for logs and pipes."""
+    """Prints every finished step as a line on standard error, with what it consists of above it: for logs and pipes."""
 
     def __init__(self) -> None:
         self._spoken = 0.0
+        self._place = ""
+        self._places: list[str] = []
 
     def begin(self, name: str) -> None:
         """Nothing yet: a step is one line, printed at its end."""
         self._spoken = time.monotonic()
+        self._places.append("  " if self._places else self._place)
+        self._place = ""
 
-    def progress(self, text: str) -> None:
+    def overall(self, done: int, total: int) -> None:
+        """Number the steps."""
+        self._place = place(done, total)
+
+    def progress(self, text: str, done: int, total: int) -> None:
         """Print *text* when nothing was printed for a while."""
         if time.monotonic() - self._spoken > SILENCE:
             self._spoken = time.monotonic()
-            print(f"  {text}", file=sys.stderr, flush=True)
+            share = f" ({done:,} of {total:,})" if total else ""
+            print(f"  {text}{share}", file=sys.stderr, flush=True)
 
     def end(self, record: StepRecord) -> None:
         """Print the step."""
-        print(line(record), file=sys.stderr, flush=True)
+        print(f"{self._places.pop()}{line(record)}", file=sys.stderr, flush=True)
 
     def warn(self, text: str) -> None:
         """Print the warning."""
         print(f"headrace: warning: {text}", file=sys.stderr, flush=True)
 
 
+def place(done: int, total: int) -> str:
+    """The number of a step in front of its name."""
+    return f"[{done + 1:>{len(str(total))}}/{total}] "
+
+
 class TerminalListener:
-    """Shows the running step with a spinner, and finished ones above it."""
+    """Shows the running step with a bar, the time that it took and the time left, and finished steps above it."""
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.status import Status
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         self._console = Console(stderr=True)
-        self._status = Status("", console=self._console)
-        self._name = ""
+        columns = [
+            SpinnerColumn(),
+            TextColumn("{task.fields[place]}{task.description}", markup=False),
+            BarColumn(bar_width=20),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        ]
+        self._bars = Progress(*columns, console=self._console, transient=True)
+        self._tasks: list[tuple[str, str, TaskID]] = []
+        self._place = ""
 
     def begin(self, name: str) -> None:
-        """Start the spinner."""
-        self._name = name
-        self._status.update(name)
-        self._status.start()
+        """Start the bar of a step."""
+        if not self._tasks:
+            self._bars.start()
+        where = "  " if self._tasks else self._place
+        self._tasks.append((where, name, self._bars.add_task(name, total=None, place=where)))
+        self._place = ""
 
-    def progress(self, text: str) -> None:
-        """Show *text* beside the spinner."""
-        self._status.update(f"{self._name}: {text}")
+    def overall(self, done: int, total: int) -> None:
+        """Number the steps."""
+        self._place = place(done, total)
+
+    def progress(self, text: str, done: int, total: int) -> None:
+        """Move the bar, with *text* beside it."""
+        if self._tasks:
+            _, name, task = self._tasks[-1]
+            self._bars.update(task, description=f"{name}: {text}", completed=done, total=total or None)
 
     def end(self, record: StepRecord) -> None:
-        """Stop the spinner and print the step."""
-        self._status.stop()
-        self._console.print(line(record), markup=False, highlight=False)
+        """Remove the bar and print the step."""
+        where, _, task = self._tasks.pop()
+        self._bars.remove_task(task)
+        if not self._tasks:
+            self._bars.stop()
+        self._console.print(f"{where}{line(record)}", markup=False, highlight=False)
 
     def warn(self, text: str) -> None:
-        """Print the warning; the spinner stays below it."""
+        """Print the warning; the bar stays below it."""
         self._console.print(f"headrace: warning: {text}", style="yellow", markup=False, highlight=False, soft_wrap=True)

@@ -1,18 +1,40 @@
-"""The folder a build writes: made under another name, and put in place when it is whole."""
+"""The folder a build writes: made under another name, and put in place when it is whole.
+
+One build at a time writes a folder, which a lock file beside it sees to. A build that is killed leaves the earlier
+folder as it was, and a scratch folder that the next build removes.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from headrace.build.config import CONFIG_FILE
 from headrace.errors import InputError
 
-MARKER = "design.json"
+if sys.platform != "win32":
+    import fcntl
+
+MARKER = CONFIG_FILE
 """The file by which a folder is known to be a build of Headrace, and may be replaced by another."""
+
+MANIFEST = "design.json"
+"""The description of the generated design, for the simulator."""
+
+FOLDING_FILE = "folding.json"
+"""The folding of a build."""
+
+_SCRATCH = ".headrace-"
+_EXCHANGE = 2  # RENAME_EXCHANGE of renameat2
+_HERE = -100  # AT_FDCWD
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def check_replaceable(folder: Path) -> None:
@@ -28,29 +50,106 @@ def check_replaceable(folder: Path) -> None:
 
 
 @contextmanager
-def staged(folder: Path) -> Iterator[Path]:
+def staged(folder: Path, upon_earlier: bool = False) -> Iterator[Path]:
     """A scratch folder beside *folder* that replaces it when the block ends without an exception.
 
+    Args:
+        folder: what is replaced.
+        upon_earlier: whether the scratch folder starts as a copy of *folder*.
+
     Raises:
-        InputError: when *folder* may not be replaced or its parent cannot be written.
+        InputError: when *folder* may not be replaced, its parent cannot be written, the disk is full, or another build
+            is writing it.
     """
     check_replaceable(folder)
     target = folder.resolve()  # a link stays a link: what it names is replaced
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+        with _locked(target, folder):
+            for left in target.parent.glob(f".{_escaped(target.name)}{_SCRATCH}*"):
+                shutil.rmtree(left, ignore_errors=True)  # of a build that was killed: we hold the lock
+            with _scratch(target, upon_earlier) as whole:
+                yield whole
+                check_replaceable(folder)
+                _put_in_place(whole, target)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
+        if error.errno in _FULL or not os.access(target.parent, os.W_OK) or not target.parent.is_dir():
+            raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
+        raise
+
+
+@contextmanager
+def _scratch(target: Path, upon_earlier: bool) -> Iterator[Path]:
+    scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}{_SCRATCH}"))
     try:
         whole = scratch / "whole"
-        whole.mkdir()
+        if upon_earlier and target.is_dir():
+            shutil.copytree(target, whole, symlinks=True)
+        else:
+            whole.mkdir()
         yield whole
-        check_replaceable(folder)
-        if target.is_dir():
-            os.rename(target, scratch / "earlier")
-        os.rename(whole, target)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def _locked(target: Path, folder: Path) -> Iterator[None]:
+    """Hold the lock of *target*, which ends with the process at the latest.
+
+    Raises:
+        InputError: when another build holds it.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    path = target.parent / f".{target.name}{_SCRATCH[:-1]}.lock"
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(handle)
+            raise InputError(
+                f"{folder}: another build is writing this folder; wait for it, or choose another"
+            ) from error
+        if _names(path, handle):
+            break
+        os.close(handle)  # the holder before us removed the file: a lock that nobody else sees
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _names(path: Path, handle: int) -> bool:
+    """Whether *path* still names the open file."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.stat(path), os.fstat(handle))
+    return False
+
+
+def _put_in_place(whole: Path, target: Path) -> None:
+    """Give *whole* the name *target*; what was there takes its place, and is removed with the scratch folder."""
+    if not target.is_dir():
+        os.rename(whole, target)
+    elif not _exchange(whole, target):
+        os.rename(target, whole.parent / "earlier")
+        os.rename(whole, target)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two folders in one step, where the system can: no moment without either."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0)
+
+
+def _escaped(name: str) -> str:
+    """*name* in a pattern that matches just itself."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:

@@ -1,73 +1,167 @@
-"""The steps of a build, in the order of :data:`STEPS`; each does its part and says in one line what came out."""
+"""The steps of a build: plain functions ``step(state, config) -> state``, in the order of :data:`STEPS`.
+
+Each does its part and notes in one line what came out. A step of a user's own is a function of the same form, put into
+the list of steps in any place; :mod:`headrace.build.finn_steps` has those of FINN by their names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import replace
 
-from headrace.build.config import CONFIG_FILE
-from headrace.build.design import Design
-from headrace.build.journal import Journal
-from headrace.build.output import write_files
-from headrace.build.report import report_files
-from headrace.build.verify import Comparison, verify_stages
-from headrace.schedule import apply_folding, folding_json
+from headrace.build.config import BuildConfig
+from headrace.build.estimates import estimates, hardware_config, rtlsim_performance
+from headrace.build.expected import check_expected, simulated
+from headrace.build.output import FOLDING_FILE
+from headrace.build.state import BuildState
+from headrace.build.verify import random_frames, verify_stages
+from headrace.build.vocabulary import DataflowOutputType, VerificationStepType
+from headrace.passes.hardware_design import HardwareDesign
+from headrace.schedule import connect as connected
+from headrace.schedule import fold_by_file, fold_for_rate, folding_json
+from headrace.schedule.fifos import fifos
 from headrace.schedule.streams import layers
 
-
-@dataclass
-class Build:
-    """A build under way: the design, the folder that is being filled, and what was found so far."""
-
-    design: Design
-    folder: Path
-    journal: Journal
-    comparisons: list[Comparison] = field(default_factory=list)
+Step = Callable[[BuildState, BuildConfig], BuildState]
 
 
-def analyse(job: Build) -> str:
+def read(state: BuildState, config: BuildConfig) -> BuildState:
+    """The model as it was read, against the expected output."""
+    state.note(f"{len(state.design.source)} nodes")
+    return check_expected(state, config, VerificationStepType.QONNX_TO_FINN_PYTHON, VerificationStepType.TIDY_UP_PYTHON)
+
+
+def analyse(state: BuildState, config: BuildConfig) -> BuildState:
     """Scaled-integer analysis: the model becomes head, core and tail."""
-    core = job.design.parts.core
+    core = state.design.parts.core
     operators = len(core) - len(core.inputs) - len(core.outputs)
-    return f"{operators} integer operators, {len(job.design.integer.blockers)} left to the host"
+    state.note(f"{operators} integer operators, {len(state.design.integer.blockers)} left to the host")
+    return check_expected(state, config, VerificationStepType.STREAMLINED_PYTHON)
 
 
-def lower(job: Build) -> str:
-    """Integer operators become hardware layers."""
-    return f"{len(layers(job.design.unfolded.graph))} layers"
+def lower(state: BuildState, config: BuildConfig) -> BuildState:
+    """Integer operators become hardware layers; a folding file to start from is written."""
+    graph = state.design.unfolded.graph
+    state.note(f"{len(layers(graph))} layers")
+    state.write("template_folding_config.json", folding_json(graph))
+    return state
 
 
-def fold(job: Build) -> str:
-    """PE and SIMD are chosen, streams matched in width, FIFO depths computed."""
-    design = job.design
-    settings = design.config.folding
-    notes = apply_folding(design.unfolded.graph, settings, file=design.config.folding_source).notes if settings else ()
-    expected = design.performance
-    return "; ".join([f"interval {expected.interval:,} cycles, set by '{expected.bottleneck}'", *notes])
+def fold_to_rate(state: BuildState, config: BuildConfig) -> BuildState:
+    """PE and SIMD are chosen for the target rate, or for a modest one."""
+    best_effort = config.finn_compatible
+    width = config.mvau_wwidth_max
+    folded = fold_for_rate(state.design.unfolded, config.target_fps, config.clock_mhz, width, best_effort)
+    _warn_of_new_notes(state, state.design.unfolded, folded)
+    state.note(_slowest(folded))
+    if config.target_fps is not None:
+        state.write("auto_folding_config.json", folding_json(folded.graph))
+    return state.with_stage(folded=folded)
 
 
-def verify(job: Build) -> str:
+def apply_folding(state: BuildState, config: BuildConfig) -> BuildState:
+    """PE and SIMD are set as the folding dictionary says."""
+    before = _folded(state)
+    after = before
+    if config.folding is not None:
+        after = fold_by_file(before, config.folding, config.folding_reading, config.folding_source)
+        _warn_of_new_notes(state, before, after)
+    state = state.with_stage(folded=after)
+    state.note(_slowest(after))
+    return check_expected(state, config, VerificationStepType.FOLDED_HLS_CPPSIM)
+
+
+def connect(state: BuildState, config: BuildConfig) -> BuildState:
+    """Streams are matched in width, and get FIFOs as deep as the schedule needs."""
+    if not state.design.reached("hardware"):
+        state = state.with_stage(hardware=connected(_folded(state)))
+    expected = state.design.performance
+    state.write_json("final_hw_config.json", hardware_config(state.design))
+    depths = [fifo.depth for fifo in fifos(state.design.hardware.graph).values()]
+    state.note(f"{len(depths)} FIFOs, the deepest of {max(depths, default=0):,} words")
+    state.note(f"interval {expected.interval:,} cycles, set by '{expected.bottleneck}'")
+    if missed := state.design.shortfall:
+        state.note(missed)
+        state.journal.warn(missed)
+    return state
+
+
+def verify(state: BuildState, config: BuildConfig) -> BuildState:
     """The stages so far compute the same values on random frames (E4)."""
-    job.comparisons += verify_stages(job.design, job.design.config.verify_frames, job.design.config.seed)
-    return f"{sum(c.values for c in job.comparisons):,} values equal in model, integer graph and layer arithmetic"
+    found = verify_stages(state.design, config.verify_frames, config.seed)
+    state.note(f"{sum(c.values for c in found):,} values equal in model, integer graph and layer arithmetic")
+    return replace(state, comparisons=(*state.comparisons, *found))
 
 
-def generate(job: Build) -> str:
+def estimate(state: BuildState, config: BuildConfig) -> BuildState:
+    """Cycles, resources, operations and parameters by layer, under FINN's names."""
+    if DataflowOutputType.ESTIMATE_REPORTS in config.generate_outputs:
+        reports = estimates(state.design)
+        for name, data in reports.items():
+            state.write_json(f"report/{name}", data)
+        state.note(f"{len(reports)} files")
+    return state
+
+
+def generate(state: BuildState, config: BuildConfig) -> BuildState:
     """SystemVerilog, memory files, manifest, and the folding that was used."""
-    job.design.plan.write(job.folder)
-    files = {
-        "folding.json": folding_json(job.design.hardware.graph),
-        CONFIG_FILE: job.design.config.model_dump_json(indent=2) + "\n",
-    }
-    write_files(job.folder, files)
-    return f"{len(job.design.plan.files)} files"
+    state.design.plan.write(state.folder)
+    state.write(FOLDING_FILE, folding_json(state.design.hardware.graph))
+    state.note(f"{len(state.design.plan.files)} files")
+    return check_expected(state, config, VerificationStepType.NODE_BY_NODE_RTLSIM)
 
 
-def report(job: Build) -> str:
-    """The page and its data."""
-    write_files(job.folder, report_files(job.design, job.comparisons, job.journal.records))
-    return "report/index.html"
+def stitch(state: BuildState, config: BuildConfig) -> BuildState:
+    """The RTL alone in a folder, with the list of its files, to be put into a project."""
+    plan = state.design.plan
+    if DataflowOutputType.STITCHED_IP in config.generate_outputs and config.backend != "hls":
+        files = {path.removeprefix("rtl/"): text for path, text in plan.files.items() if path.startswith("rtl/")}
+        for path, text in files.items():
+            state.write(f"stitched_ip/{path}", text)
+        sources = [path for path in files if path.endswith(".sv")]
+        state.write("stitched_ip/all_verilog_srcs.txt", "".join(f"{path}\n" for path in sources))
+        state.note(f"{len(files)} files")
+    return check_expected(state, config, VerificationStepType.STITCHED_IP_RTLSIM)
 
 
-STEPS: tuple[Callable[[Build], str], ...] = (analyse, lower, fold, verify, generate, report)
+def measure(state: BuildState, config: BuildConfig) -> BuildState:
+    """Throughput and latency of the simulated RTL."""
+    if DataflowOutputType.RTLSIM_PERFORMANCE in config.generate_outputs:
+        frames = config.rtlsim_batch_size or 1
+        feeds = random_frames(state.design.source, frames, config.seed)
+        waves = f"report/rtlsim_perf_batch_{frames}.vcd"
+        result = simulated(state.design, feeds, state, config, waves)
+        state.write_json("report/rtlsim_performance.json", rtlsim_performance(state.design, result, frames))
+        state.note(f"{result.result.cycles:,} cycles for {frames} frames")
+    return state
+
+
+def _folded(state: BuildState) -> HardwareDesign:
+    """The layers as they are folded so far: not at all, where no step did it."""
+    return state.design.folded if state.design.reached("folded") else state.design.unfolded
+
+
+def _slowest(design: HardwareDesign) -> str:
+    node, layer = max(layers(design.graph).items(), key=lambda item: item[1].cycles)
+    return f"{layer.cycles:,} cycles a frame in '{node}', the slowest layer"
+
+
+def _warn_of_new_notes(state: BuildState, before: HardwareDesign, after: HardwareDesign) -> None:
+    for note in after.notes[len(before.notes) :]:
+        state.journal.warn(note)
+
+
+STEPS: tuple[Step, ...] = (
+    read,
+    analyse,
+    lower,
+    fold_to_rate,
+    apply_folding,
+    connect,
+    verify,
+    estimate,
+    generate,
+    stitch,
+    measure,
+)
+"""What a build does by default."""

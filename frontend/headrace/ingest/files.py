@@ -20,7 +20,7 @@ def read_onnx(path: str | Path) -> onnx.ModelProto:
     file = Path(path)
     if file.is_dir():
         raise ModelError(
-            "is a folder, and no earlier build (it has no design.json); expected an ONNX model or a build's folder",
+            "is a folder, and no earlier build (it has no build.json); expected an ONNX model or a build's folder",
             file=str(path),
         )
     if not file.is_file():
@@ -31,6 +31,12 @@ def read_onnx(path: str | Path) -> onnx.ModelProto:
         raise ModelError(f"not a readable ONNX file ({first_line(error)})", file=str(path)) from error
     _load_external_data(model, file)
     return model
+
+
+def unwrapped(model: onnx.ModelProto) -> onnx.ModelProto:
+    """*model*, or what a ``ModelWrapper`` of qonnx holds."""
+    inner = getattr(model, "model", None)
+    return inner if isinstance(inner, onnx.ModelProto) else model
 
 
 def _load_external_data(model: onnx.ModelProto, file: Path) -> None:

@@ -12,7 +12,7 @@ from onnx.inliner import inline_local_functions
 from headrace.errors import ModelError, UnsupportedError, did_you_mean
 from headrace.ingest.batch import BatchConstants
 from headrace.ingest.constants import fold
-from headrace.ingest.files import first_line, read_onnx
+from headrace.ingest.files import first_line, read_onnx, unwrapped
 from headrace.ingest.host import host_operator
 from headrace.ingest.operands import Node, Operand
 from headrace.ingest.refusals import stand_ins, together
@@ -39,8 +39,7 @@ def from_proto(model: onnx.ModelProto, file: str | None = None) -> Graph:
     Raises:
         ModelError: see :func:`load_onnx`.
     """
-    if not isinstance(model, onnx.ModelProto) and isinstance(getattr(model, "model", None), onnx.ModelProto):
-        model = model.model  # qonnx's ModelWrapper
+    model = unwrapped(model)
     if not isinstance(model, onnx.ModelProto):
         raise ModelError(f"expected an onnx.ModelProto or a path, not {type(model).__name__}", file=file)
     if not model.HasField("graph") or not model.graph.output:

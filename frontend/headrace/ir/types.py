@@ -52,10 +52,13 @@ class IntRange:
         """Number of integers from ``lo`` to ``hi``."""
         return self.hi - self.lo + 1
 
+    @property
+    def type_name(self) -> str:
+        """The narrowest type that holds the integers: ``BIPOLAR``, ``INT5``, ``UINT3``."""
+        return "BIPOLAR" if self.bipolar else f"{'INT' if self.signed else 'UINT'}{self.bits}"
+
     def __str__(self) -> str:
-        if self.bipolar:
-            return "BIPOLAR"
-        return f"{'INT' if self.signed else 'UINT'}{self.bits}[{self.lo}..{self.hi}]"
+        return self.type_name if self.bipolar else f"{self.type_name}[{self.lo}..{self.hi}]"
 
 
 @dataclass(frozen=True)

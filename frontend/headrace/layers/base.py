@@ -145,6 +145,11 @@ class Layer(Op):
         """Bits of weights that one PE reads a cycle; 0 for a layer without weights."""
         return 0
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """Operations a frame and parameters by their types, as FINN names them: ``op_mac_UINT2_INT4``."""
+        return {}
+
     def with_folding(self, **values: int) -> Self:
         """This layer folded differently.
 

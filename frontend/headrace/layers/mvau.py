@@ -133,6 +133,11 @@ class MVAU(Layer):
         return {"PE": divisors(self.mh), "SIMD": divisors(self.mw)}
 
     @property
+    def counts(self) -> dict[str, int]:
+        x, w = self.stream.range.type_name, self.weight_range.type_name
+        return {f"op_mac_{x}_{w}": self.vectors * self.weights.size, f"param_weight_{w}": self.weights.size}
+
+    @property
     def weight_bits_a_pe(self) -> int:
         return self.simd * self.weight_range.bits
 

@@ -129,6 +129,10 @@ class Thresholding(Pointwise):
             return self.levels + 1
         return 3 if self.groups > 1 else 2
 
+    @property
+    def counts(self) -> dict[str, int]:
+        return {f"param_threshold_{self.stream.range.type_name}": self.thresholds.size}
+
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         op = Activation(self.thresholds, self.base, self.step, self.output, len(self.stream.shape) - 1)
         return op.execute(*inputs)

@@ -118,6 +118,12 @@ class VVAU(Layer):
         return {"PE": divisors(self.channels), "SIMD": self.window.tap_choices}
 
     @property
+    def counts(self) -> dict[str, int]:
+        x, w = self.stream.range.type_name, self.weight_range.type_name
+        pixels = self.outputs[0].frame_elements // self.outputs[0].shape[-1]
+        return {f"op_mac_{x}_{w}": pixels * self.weights.size, f"param_weight_{w}": self.weights.size}
+
+    @property
     def weight_bits_a_pe(self) -> int:
         return self.simd * self.kernels * self.weight_range.bits
 

@@ -6,7 +6,7 @@ from headrace.ir import Graph
 from headrace.layers.base import Layer
 from headrace.layers.fifo import FIFO
 from headrace.schedule.inserting import insert_layers
-from headrace.schedule.streams import Link, boundary_stream, links, target_stream
+from headrace.schedule.streams import Link, boundary_stream, layers, links, target_stream
 from headrace.schedule.tokens import programmes, steady_schedule
 
 SHALLOWEST = 2
@@ -44,6 +44,11 @@ def insert_fifos(graph: Graph) -> Graph:
         return (FIFO(stream, depths[link]),)
 
     return insert_layers(graph, wanted)
+
+
+def fifos(graph: Graph) -> dict[str, FIFO]:
+    """The FIFOs of *graph* by node, in topological order."""
+    return {node: layer for node, layer in layers(graph).items() if isinstance(layer, FIFO)}
 
 
 def _depth(occupancy: int) -> int:

@@ -51,6 +51,10 @@ FINN_FUSED = frozenset({("MVAU", "Thresholding"), ("VVAU", "Thresholding")})
 """Kinds of layers of which FINN makes one: the second is part of the first, and has no number of its own."""
 
 
+INSERTED = ("DWC", "FIFO")
+"""Kinds of layers that are put between the others once these are folded."""
+
+
 class Reading(StrEnum):
     """How a folding dictionary is read."""
 
@@ -121,10 +125,13 @@ def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def write_folding(graph: Graph) -> dict[str, Settings]:
     """The folding of *graph* in the form that :func:`apply_folding` reads."""
     result: dict[str, Settings] = {_DEFAULTS: {}}
-    for key, node in _numbered(graph).items():
-        folding = layers(graph)[node].folding
-        if folding:
-            result[key] = {**folding, _GUARD: node}
+    for key, node in numbered(graph).items():
+        layer = layers(graph)[node]
+        chosen = {f.name: getattr(layer, f.name) for f in fields(layer) if f.name in _options(layer)}
+        usual = {f.name: f.default for f in fields(layer)}
+        settings = {**layer.folding, **{name: value for name, value in chosen.items() if value != usual[name]}}
+        if settings:
+            result[key] = {**settings, _GUARD: node}
     return result
 
 
@@ -155,16 +162,20 @@ def apply_folding(
     """
     notes: list[str] = []
     tolerant = reading is not Reading.STRICT
-    numbered = _numbered(graph, fused=FINN_FUSED if reading is Reading.FINN else frozenset())
+    keys_of = numbered(graph, fused=FINN_FUSED if reading is Reading.FINN else frozenset())
     found = layers(graph)
     chosen: dict[str, tuple[str, Settings]] = {}
     for key, values in settings.items():
         if key == _DEFAULTS:
             continue
-        node = _find(key, numbered, found)
-        if node is None:
-            near = did_you_mean(_plain(key), [*numbered, *found])
-            text = f'{file}, key "{key}": there is no such layer{near}; layers: {_listing(numbered, found)}'
+        node = _find(key, keys_of, found)
+        if node is None and _kind_of(key) in INSERTED:
+            notes.append(
+                f'{file}, key "{key}": has no effect; a {_kind_of(key)} is put in, and sized, where one is needed'
+            )
+        elif node is None:
+            near = did_you_mean(_plain(key), [*keys_of, *found])
+            text = f'{file}, key "{key}": there is no such layer{near}; layers: {_listing(keys_of, found)}'
             _refuse(text, tolerant, notes)
         elif node in chosen:
             raise FoldingError(f'{file}, keys "{chosen[node][0]}" and "{key}" both fold layer \'{node}\'')
@@ -172,7 +183,7 @@ def apply_folding(
             chosen[node] = (key, values)
     folded: dict[str, Layer] = {}
     explicit: set[str] = set()
-    keys = {node: key for key, node in numbered.items()}
+    keys = {node: key for key, node in keys_of.items()}
     for node, layer in found.items():
         defaults = _defaults(settings.get(_DEFAULTS, {}), layer, file)
         key, values = chosen.get(node, (keys.get(node, node), {}))
@@ -183,7 +194,7 @@ def apply_folding(
     return Applied(rebuild(graph, folded), tuple(notes))
 
 
-def _numbered(graph: Graph, fused: Collection[tuple[str, str]] = ()) -> dict[str, str]:
+def numbered(graph: Graph, fused: Collection[tuple[str, str]] = ()) -> dict[str, str]:
     """Layer name by ``kind_number``, in topological order; without the second of two layers of *fused* kinds."""
     found = layers(graph)
     inner: set[str] = set()
@@ -207,18 +218,23 @@ def _plain(key: str) -> str:
     return f"{match['kind']}_{match['index']}" if match else key
 
 
-def _find(key: str, numbered: Mapping[str, str], found: Mapping[str, Layer]) -> str | None:
+def _find(key: str, keys_of: Mapping[str, str], found: Mapping[str, Layer]) -> str | None:
     if key in found:
         return key
     match = _KEY.fullmatch(key)
     if match is None:
         return None
-    kind = FINN_KINDS.get(match["kind"], match["kind"])
-    return numbered.get(f"{kind}_{int(match['index'])}")
+    return keys_of.get(f"{_kind_of(key)}_{int(match['index'])}")
 
 
-def _listing(numbered: Mapping[str, str], found: Mapping[str, Layer]) -> str:
-    foldable = [f"{key} ('{node}')" for key, node in numbered.items() if found[node].folding_choices]
+def _kind_of(key: str) -> str:
+    """The kind of layer that a numbered key is for, or an empty string."""
+    match = _KEY.fullmatch(key)
+    return FINN_KINDS.get(match["kind"], match["kind"]) if match else ""
+
+
+def _listing(keys_of: Mapping[str, str], found: Mapping[str, Layer]) -> str:
+    foldable = [f"{key} ('{node}')" for key, node in keys_of.items() if found[node].folding_choices]
     return ", ".join(foldable) or "none can be folded"
 
 

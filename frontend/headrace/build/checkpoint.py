@@ -1,0 +1,92 @@
+"""What a step leaves for ``start_step``: the model, and the folding so far.
+
+Everything else follows from these two without a choice, and is computed again. A checkpoint is a JSON text in
+``intermediate_models/``, and an ONNX file where the model has changed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from headrace.build.config import BuildConfig
+from headrace.build.design import Design
+from headrace.build.journal import Journal
+from headrace.build.state import BuildState
+from headrace.build.verify import Comparison
+from headrace.errors import FoldingError, InputError, ModelError
+from headrace.schedule import connect, fold_by_file, write_folding
+
+FOLDER = "intermediate_models"
+FORMAT = "headrace-checkpoint"
+VERSION = 1
+
+
+def save_checkpoint(state: BuildState, step: str, model_file: str, lost: str = "") -> None:
+    """Keep *state* after *step*.
+
+    Args:
+        state: after the step.
+        step: its name, which is the name of the file.
+        model_file: name of the ONNX file in the folder, which is written when it is not there.
+        lost: what of the state is not kept, one sentence; the state can then not be restored.
+    """
+    folder = state.folder / FOLDER
+    folder.mkdir(exist_ok=True)
+    if not (folder / model_file).is_file():
+        (folder / model_file).write_bytes(state.model.SerializeToString(deterministic=True))
+    design = state.design
+    data = {
+        "format": FORMAT,
+        "version": VERSION,
+        "step": step,
+        "model": model_file,
+        "name": design.name,
+        "folding": write_folding(design.folded.graph) if design.reached("folded") else None,
+        "connected": design.reached("hardware"),
+        "notes": list(design.folded.notes) if design.reached("folded") else [],
+        "comparisons": [asdict(c) for c in state.comparisons],
+        "lost": lost,
+    }
+    (folder / f"{step}.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+def restore(folder: Path, step: str, config: BuildConfig, journal: Journal, file: Path) -> BuildState:
+    """The state after *step* of the earlier build in *folder*; *file* is what messages call that build.
+
+    Raises:
+        InputError: when there is none that can be restored.
+    """
+    data = _read(folder / FOLDER / f"{step}.json", step, file)
+    if data["lost"]:
+        raise InputError(f"{file}: the result of step '{step}' was not kept: {data['lost']}; start at an earlier step")
+    from headrace.ingest import from_proto, read_onnx
+
+    try:
+        model = read_onnx(folder / FOLDER / Path(data["model"]).name)
+        named = config.model_copy(update={"name": config.name or data["name"]})
+        design = Design(from_proto(model, str(file)), named)
+        if data["folding"] is not None:
+            folded = fold_by_file(design.unfolded, data["folding"], file=f"{step}.json")
+            design = design.with_stage(folded=replace(folded, notes=tuple(data["notes"])))
+        if data["connected"]:
+            design = design.with_stage(hardware=connect(design.folded if data["folding"] else design.unfolded))
+        comparisons = tuple(Comparison(**c) for c in data["comparisons"])
+    except (KeyError, TypeError, FoldingError, ModelError) as error:
+        raise InputError(f"{file}: the result of step '{step}' cannot be restored ({error}); build anew") from error
+    return BuildState(model, design, folder, journal, comparisons)
+
+
+def _read(path: Path, step: str, file: Path) -> dict[str, Any]:
+    missing = f"{file}: no result of step '{step}' to start from; build up to it with stop_step='{step}' first"
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(missing) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file}: the result of step '{step}' is not JSON; build anew") from error
+    if not isinstance(data, dict) or (data.get("format"), data.get("version")) != (FORMAT, VERSION):
+        raise InputError(f"{file}: the result of step '{step}' is of another version of Headrace; build anew")
+    return data

@@ -1,0 +1,102 @@
+"""FINN's reports by layer, as data: cycles, resources, operations and parameters, and what the whole network does."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from headrace.build.design import Design
+from headrace.build.simulate import Simulation
+from headrace.layers import Resources
+from headrace.schedule.fifos import fifos
+from headrace.schedule.folding_file import numbered, write_folding
+from headrace.schedule.streams import layers
+
+Data = dict[str, object]
+
+
+def layer_keys(design: Design) -> dict[str, str]:
+    """The key that folding files have for a layer (``MVAU_0``), by the name of the layer."""
+    return {node: key for key, node in numbered(design.hardware.graph).items()}
+
+
+def estimates(design: Design) -> dict[str, Data]:
+    """Reports by file name."""
+    return {
+        "estimate_layer_cycles.json": _cycles(design),
+        "estimate_layer_resources.json": _resources(design),
+        "estimate_network_performance.json": _network(design),
+        "op_and_param_counts.json": _counts(design),
+    }
+
+
+def _cycles(design: Design) -> Data:
+    keys = layer_keys(design)
+    return {keys[row.name]: row.cycles for row in design.performance.layers}
+
+
+def _resources(design: Design) -> Data:
+    keys = layer_keys(design)
+    rows: Data = {keys[row.name]: {**_estimate(row.resources), "layer": row.name} for row in design.performance.layers}
+    return {**rows, "total": _estimate(design.performance.resources)}
+
+
+def _estimate(resources: Resources) -> dict[str, float]:
+    """A row under FINN's names, rounded up to whole elements of the device."""
+    return {
+        "BRAM_18K": _whole(resources.bram18),
+        "LUT": _whole(resources.lut),
+        "FF": _whole(resources.ff),
+        "URAM": 0,
+        "DSP": _whole(resources.dsp),
+    }
+
+
+def _whole(amount: float) -> int:
+    return int(-(-amount // 1))
+
+
+def _network(design: Design) -> Data:
+    expected, config = design.performance, design.config
+    return {
+        "critical_path_cycles": expected.latency,
+        "max_cycles": expected.interval,
+        "max_cycles_node_name": layer_keys(design)[expected.bottleneck],
+        "estimated_throughput_fps": expected.fps(config.clock_mhz),
+        "estimated_latency_ns": expected.latency * config.synth_clk_period_ns,
+    }
+
+
+def _counts(design: Design) -> Data:
+    """Operations a frame and parameters, by their types."""
+    keys = layer_keys(design)
+    found = {keys[node]: counts for node, layer in layers(design.hardware.graph).items() if (counts := layer.counts)}
+    total = Counter[str]()
+    for counts in found.values():
+        total.update(counts)
+    return {**found, "total": dict(total)}
+
+
+def hardware_config(design: Design) -> Data:
+    """FINN's ``final_hw_config.json``: the folding, and the depth of every FIFO."""
+    keys = layer_keys(design)
+    depths = {node: {"depth": fifo.depth} for node, fifo in fifos(design.hardware.graph).items()}
+    return {**write_folding(design.hardware.graph), **{keys[node]: depth for node, depth in depths.items()}}
+
+
+def rtlsim_performance(design: Design, simulation: Simulation, frames: int) -> Data:
+    """FINN's ``rtlsim_performance.json`` for a simulation of so many *frames*."""
+    result, config = simulation.result, design.config
+    outputs = [result.time_stamps[name] for name in result.outputs]
+    latency = 1 + max(int(stamps[0].max()) for stamps in outputs)
+    seconds = result.cycles * config.synth_clk_period_ns * 1e-9
+    interval = max((i for i in result.interval.values() if i is not None), default=float(result.cycles))
+    return {
+        "cycles": result.cycles,
+        "runtime[ms]": seconds * 1000,
+        "throughput[images/s]": frames / seconds,
+        "latency_cycles": latency,
+        "interval_cycles": interval,
+        "stable_throughput[images/s]": config.clock_mhz * 1e6 / interval,
+        "fclk[mhz]": config.clock_mhz,
+        "N": frames,
+    }

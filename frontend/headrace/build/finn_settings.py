@@ -1,0 +1,118 @@
+"""Settings of FINN that mean nothing here: what happens to each, and why.
+
+One that changes no result is accepted, with a warning when it is not at FINN's default. One whose neglect would change
+what is built is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from headrace.build.vocabulary import AutoFIFOSizingMethod, FpgaMemoryType, LargeFIFOMemStyle, VitisOptStrategyCfg
+from headrace.errors import InputError
+
+Lenient = Field(strict=False)
+"""For members of an enumeration, which files give as text."""
+
+
+@dataclass(frozen=True)
+class NoEffect:
+    """Accepted; *reason* completes "has no effect: "."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Refused when it is set; *reason* says why, and what to do."""
+
+    reason: str
+
+
+_FIFO = "FIFO depths are computed from a schedule by cycle, in milliseconds; nothing is simulated to find them"
+_VENDOR = "no vendor tool is run; what is made is SystemVerilog that any of them reads"
+_LOG = "set on the command line, with -v, -q and --debug"
+
+
+class FinnSettings(BaseModel):
+    """The fields of FINN's configuration that Headrace does not need, with FINN's defaults."""
+
+    specialize_layers_config_file: Annotated[
+        Annotated[Path, Lenient] | None,
+        NoEffect("RTL and C++ of a layer compute the same; `backend` says which is generated"),
+    ] = None
+    folding_two_pass_relaxation: Annotated[
+        bool | None,
+        NoEffect("when the rate cannot be reached, every layer is folded for the fastest that can, as if it were true"),
+    ] = True
+    stitched_ip_gen_dcp: Annotated[bool | None, NoEffect(_VENDOR)] = False
+    signature: Annotated[
+        list[int] | None, Refused("the design would hold registers that are not generated here; leave it out")
+    ] = None
+    minimize_bit_width: Annotated[
+        bool | None, NoEffect("every width is the smallest that is proven to suffice; wider ones give the same values")
+    ] = True
+    auto_fifo_depths: Annotated[bool | None, NoEffect(_FIFO)] = True
+    split_large_fifos: Annotated[bool | None, NoEffect("a FIFO of any depth is one module")] = False
+    auto_fifo_strategy: Annotated[Annotated[AutoFIFOSizingMethod, Lenient] | None, NoEffect(_FIFO)] = (
+        AutoFIFOSizingMethod.LARGEFIFO_RTLSIM
+    )
+    live_fifo_sizing: Annotated[bool | None, NoEffect(_FIFO)] = False
+    large_fifo_mem_style: Annotated[
+        Annotated[LargeFIFOMemStyle, Lenient] | None,
+        NoEffect("the synthesis tool chooses the memory of a FIFO by its size"),
+    ] = LargeFIFOMemStyle.AUTO
+    fifosim_input_throttle: Annotated[bool | None, NoEffect(_FIFO)] = True
+    fifosim_n_inferences: Annotated[int | None, NoEffect(_FIFO)] = None
+    fifosim_save_waveform: Annotated[bool | None, NoEffect(_FIFO)] = False
+    default_swg_exception: Annotated[bool | None, NoEffect(_FIFO)] = False
+    hls_clk_period_ns: Annotated[
+        float | None, NoEffect("the clock of the C++ project is set at the top of its files")
+    ] = None
+    vitis_platform: Annotated[str | None, NoEffect(_VENDOR)] = None
+    vitis_floorplan_file: Annotated[Annotated[Path, Lenient] | None, NoEffect(_VENDOR)] = None
+    vitis_opt_strategy: Annotated[str | None, NoEffect(_VENDOR)] = VitisOptStrategyCfg.DEFAULT
+    fpga_memory: Annotated[Annotated[FpgaMemoryType, Lenient] | None, NoEffect(_VENDOR)] = FpgaMemoryType.DEFAULT
+    enable_hw_debug: Annotated[bool | None, NoEffect(_VENDOR)] = False
+    enable_instrumentation: Annotated[
+        bool | None, NoEffect("the simulator counts cycles at the ends of the design, without a wrapper")
+    ] = False
+    enable_build_pdb_debug: Annotated[bool | None, NoEffect("an error ends the build with one sentence")] = True
+    verbose: Annotated[bool | None, NoEffect(_LOG)] = False
+    console_log_level: Annotated[str | None, NoEffect(_LOG)] = "NONE"
+    max_multithreshold_bit_width: Annotated[
+        int | None, NoEffect("activations of any width become thresholds, tables or arithmetic, whichever is cheapest")
+    ] = 8
+    rtlsim_use_vivado_comps: Annotated[bool | None, NoEffect("no component of a vendor is simulated")] = True
+    force_rtl_conv_inp_gen: Annotated[bool | None, NoEffect("sliding windows are generated as RTL")] = False
+    input_range_info: Annotated[
+        list[Any] | None, Refused("declare the integer type of the input in the model, as qonnx annotates it")
+    ] = None
+    loop_body_hierarchy: Annotated[
+        list[list[str]] | None, NoEffect("every layer is hardware of its own; equal ones do not share it")
+    ] = None
+    cpp_driver_version: Annotated[str | None, NoEffect("no C++ driver is generated")] = "latest"
+
+    def without_effect(self) -> list[str]:
+        """One sentence for every setting that was given and changes nothing."""
+        return [
+            f"setting '{name}' has no effect: {why.reason}"
+            for name, field in FinnSettings.model_fields.items()
+            for why in field.metadata
+            if isinstance(why, NoEffect) and getattr(self, name) not in (field.default, None)
+        ]
+
+    def refuse_what_cannot_be(self) -> None:
+        """Refuse settings whose neglect would change what is built.
+
+        Raises:
+            InputError: names the setting, and what to do.
+        """
+        for name, field in FinnSettings.model_fields.items():
+            for why in field.metadata:
+                if isinstance(why, Refused) and getattr(self, name) is not None:
+                    raise InputError(f"setting '{name}' of FINN cannot be honoured: {why.reason}")
