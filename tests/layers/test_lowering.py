@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.errors import FoldingError, ModelError, UnsupportedError
 from headrace.ir import Array, IntRange, Op, TensorType
-from headrace.ir.integer import IntConv, IntMaxPool, IntSumPool, IntUpsample, IntZeroInsert
+from headrace.ir.integer import IntConv, IntMaxPool, IntPad, IntSumPool, IntUpsample, IntZeroInsert
 from headrace.layers import StreamType
 from headrace.layers.base import Layer, lower
 from headrace.layers.max_pool import MaxPool
@@ -98,6 +98,17 @@ def test_pools(data: st.DataObject, kind: type[IntMaxPool] | type[IntSumPool]) -
 def test_resampling(op: Op) -> None:
     x = np.random.default_rng(0).integers(-4, 3, (3, 4, 3, 2), endpoint=True)
     assert_same(op, x, IntRange(-4, 3))
+
+
+@pytest.mark.parametrize(("values", "fill"), [((2, 4), 3), ((2, 4), 5), ((-5, -3), -1), ((1, 3), -1), ((5, 5), 5)])
+def test_constants_widen_the_range_no_further_than_they_must(values: tuple[int, int], fill: int) -> None:
+    """Integer graph and layer agree on what leaves a padding: 0 is not part of it unless it is there."""
+    r = IntRange(*values)
+    x = np.random.default_rng(0).integers(r.lo, r.hi, (3, 2, 3, 2), endpoint=True)
+    assert_same(IntZeroInsert((2, 2), np.array([fill])), x, r)
+    pad = IntPad(((1, 1), (0, 2), (0, 0)), np.array([fill]))
+    (layer,) = lower(pad, [StreamType((3, 2, 2), r)], "node")
+    assert layer.outputs[0].range == pad.infer(TensorType((3, 2, 2), r))[0].int_range
 
 
 def test_kinds_of_convolution() -> None:

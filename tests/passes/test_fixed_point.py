@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from headrace.ir import IntRange, TensorType, Value
 from headrace.ir.affine import IntAffine, IntClip, to_significand
 from headrace.ir.integer import Lookup
-from headrace.ir.ops import Add, BatchNorm, Clip, Div, Elementwise, Function, Mul
+from headrace.ir.ops import Add, BatchNorm, Clip, Div, Elementwise, Function, HardSigmoid, Limit, Mul
 from headrace.ir.scaled import NotExact, Scaled
 from headrace.passes.activation import run_steps
 from headrace.passes.fixed_point import FixedPoint, fixed_point, rounded, to_integers
@@ -62,6 +62,12 @@ PER = np.array([[0.3], [-1.7], [2.0**-20]])
         (Div(np.float32([[4.0]])), Clip(-0.75, 3.0)),
         (Mul(np.array([[0.3]])), Clip(float("-inf"), 0.7)),
         (Mul(np.array([[-0.3]])), Clip(0.7)),
+        (Mul(np.array([[0.001]])), Clip(5000.3)),
+        (Mul(np.array([[0.001]])), Clip(float("-inf"), -5000.3)),
+        (Mul(np.array([[0.3]])), Limit(np.float32([[-0.7], [-np.inf], [3.3]]), np.float32([[0.7], [1.1], [np.inf]]))),
+        (Mul(np.array([[0.3]])), Limit(np.float32([[9000.1]]), np.float32([[np.inf], [9000.1], [1e9]]))),
+        (Mul(np.array([[0.03]])), HardSigmoid(), Mul(np.array([[0.7]]))),
+        (Mul(np.array([[0.03]])), HardSigmoid(-0.1, 0.3)),
         (Mul(np.array([[0.0]])), Add(np.array([[0.25]]))),
         (Mul(np.array([[0.0], [1.0], [0.1]])),),
         (Function("Tanh"),),
@@ -82,6 +88,8 @@ def test_small_ranges(steps: tuple[Elementwise, ...], reach: tuple[int, int]) ->
         (Mul(PER),),
         (Mul(np.array([[0.1]])), Add(np.array([[0.3]]))),
         (Mul(np.array([[0.001]])), Clip(-2.5, 1.1)),
+        (Mul(np.array([[0.001]])), Limit(np.float32([[-2.5], [0.1], [-np.inf]]), np.float32([[1.1], [2.2], [0.3]]))),
+        (Mul(np.array([[0.001]])), HardSigmoid()),
         (BatchNorm(np.array([[0.37]]), np.array([[-0.01]])),),
     ],
     ids=lambda steps: "-".join(type(s).__name__ for s in steps),
@@ -116,8 +124,8 @@ def test_random_chains() -> None:
             elif kind == "div":
                 steps.append(Div(np.float32(2.0) ** rng.integers(-3, 4, shape).astype(np.float32)))
             else:
-                ends = np.sort(rng.normal(size=2))
-                steps.append(Clip(float(np.float32(ends[0])), float(np.float32(ends[1]))))
+                ends = np.sort(rng.normal(size=(2, *shape)), axis=0).astype(np.float32)
+                steps.append(Limit(*ends) if shape == (3, 1) else Clip(*map(float, ends.ravel())))
         lo = rng.integers(-500, 500, (3, 1))
         x = scaled(lo, lo + rng.integers(0, 9000, (3, 1)), *steps)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -299,11 +300,13 @@ def test_what_was_emitted_before_a_refusal_is_dropped() -> None:
     assert model.disagreements == {}
 
 
-def test_errors_name_the_node() -> None:
+def test_sums_past_62_bits_stay_on_the_host() -> None:
     s = Source(1, integers=IntRange(-(2**31), 2**31 - 1))
-    wide = s.matmul(s.x, [[2**31]], name="fc")
-    with pytest.raises(ModelError, match=r"^net.onnx: node 'fc' \(MatMul\): an accumulator could reach 2\^62"):
-        to_integer(s.output(wide))
+    model = to_integer(s.output(s.matmul(s.x, [[2**31]], name="fc")))
+    found = "node 'fc' (MatMul): an accumulator could reach 2^62; narrower weights or activations are needed"
+    assert [str(blocker) for blocker in model.blockers] == [found]
+    with pytest.raises(UnsupportedError, match=re.escape(found)):
+        model.partition()
 
 
 def test_frames_of_one_number() -> None:

@@ -11,7 +11,7 @@ from headrace.ingest.operands import Node, Operand, frame_axis
 from headrace.ingest.rules import imports
 from headrace.ir import Element, FloatType, IntRange, Shape, Value
 from headrace.ir.grid import Constant
-from headrace.ir.integer import Reshape, Slice, Transpose
+from headrace.ir.integer import Gather, Reshape, Slice, Transpose
 from headrace.ir.ops import Concat, Function, Move
 
 
@@ -234,11 +234,13 @@ def slice_(node: Node) -> Sequence[Operand]:
         if axis in (0, -rank - 1) and start == 0 and end >= _EVERYTHING and step == 1:
             continue  # every frame, whatever the batch
         inner = frame_axis(node, axis, rank)
-        if step < 1:
-            raise node.unsupported("a slice with a negative step")
+        if step == 0:
+            raise node.error("its step must not be 0")
         n = node.shape(x)[inner]
         first, last, _ = slice(start, end, step).indices(n)
-        if (first, last, step) != (0, n, 1):
+        if step < 0:
+            x = node.add(Move(Gather(inner, tuple(range(first, last, step)))), x)
+        elif (first, last, step) != (0, n, 1):
             x = node.add(Move(Slice(inner, first, last, step)), x)
     return [x]
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.errors import ModelError
+from headrace.errors import ModelError, UnsupportedError
 from headrace.ir.op import Array
 
 Int = NDArray[np.int64]
@@ -27,7 +27,7 @@ def product_bound(weights: Int, lo: Int | int, hi: Int | int) -> int:
         hi: largest value.
 
     Raises:
-        ModelError: when a sum could reach 2^62; twice that is more than any stage of the compiler carries.
+        UnsupportedError: when a sum could reach 2^62; twice that is more than any stage of the compiler carries.
     """
     magnitude = np.broadcast_to(
         np.maximum(np.abs(np.asarray(lo, np.float64)), np.abs(np.asarray(hi, np.float64))), weights.shape[:1]
@@ -35,7 +35,7 @@ def product_bound(weights: Int, lo: Int | int, hi: Int | int) -> int:
     sums = np.tensordot(magnitude, np.abs(weights.astype(np.float64)), axes=(0, 0))
     bound = float(np.max(sums, initial=0.0))
     if bound >= 2.0**62:
-        raise ModelError("an accumulator could reach 2^62; narrower weights or activations are needed")
+        raise UnsupportedError("an accumulator could reach 2^62; narrower weights or activations are needed")
     return int(np.ceil(bound * (1 + 1e-9)))
 
 

@@ -18,12 +18,14 @@ from headrace.ir.types import Element, IntRange, TensorType
 Int = NDArray[np.int64]
 
 
+def with_fill(r: IntRange, fill: Int) -> IntRange:
+    """*r* widened to hold the constants of *fill*."""
+    lo, hi = min(r.lo, int(fill.min())), max(r.hi, int(fill.max()))
+    return IntRange(lo, hi, r.bipolar and bool(np.all(np.abs(fill) == 1)))
+
+
 def _with_fill(element: Element, fill: Int) -> Element:
-    """*element* widened to hold the constants of *fill*."""
-    if not isinstance(element, IntRange):
-        return element
-    lo, hi = min(element.lo, int(fill.min())), max(element.hi, int(fill.max()))
-    return IntRange(lo, hi, element.bipolar and bool(np.all(np.abs(fill) == 1)))
+    return with_fill(element, fill) if isinstance(element, IntRange) else element
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,10 @@ import numpy as np
 from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import IntPad, IntZeroInsert
+from headrace.ir.resampling import with_fill
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
 from headrace.layers.hls import HlsCall, HlsTable
-from headrace.layers.memory import Int, index_bits, memory_text, packed_words, value_range
+from headrace.layers.memory import Int, index_bits, memory_text, packed_words
 from headrace.layers.recode import Recode
 
 
@@ -111,10 +112,8 @@ class Pad(Layer):
     @property
     def element(self) -> IntRange:
         """Range of what leaves."""
-        r, constants = self.stream.range, value_range(self.fill)
-        if self.out_shape == self.stream.shape:
-            return r
-        return IntRange(min(r.lo, constants.lo), max(r.hi, constants.hi), r.bipolar and constants.bipolar)
+        filled = self.out_shape != self.stream.shape
+        return with_fill(self.stream.range, self.fill) if filled else self.stream.range
 
     @property
     def inputs(self) -> tuple[StreamType, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from headrace.errors import ModelError
+from headrace.errors import ModelError, UnsupportedError
 from headrace.ir import Graph, Input, IntRange, Op, Output, Shape, Value
 from headrace.ir.integer import Activation, IntAdd, IntClip, Lookup, Reshape
 from headrace.ir.ops import AddTensors, Codes, Elementwise, Mul, Quantizer, SourceOp, ToReal
@@ -66,7 +66,7 @@ class Analysis:
             raise ModelError(f"{type(op).__name__} is not an operator of the source graph", node=f"'{node}'")
         try:
             results = op.lower(self, *operands)
-        except NotExact as reason:
+        except (NotExact, UnsupportedError) as reason:
             results = self.host(op, operands, str(reason))
         except ModelError as error:
             if error.node is not None:
@@ -137,8 +137,11 @@ class Analysis:
     def integers(self, x: Scaled | Joined) -> Scaled:
         """*x* with known scale and bias and its clips done."""
         if x.scale is None or x.bias is None:
-            names = " and ".join(step.title for step in x.steps if step.linear() is None)
-            raise NotExact(f"its input left the integer grid in {names or 'a function'}; put a quantizer between them")
+            names = [step.title for step in x.steps if step.linear() is None]
+            if isinstance(x, Joined) and not (isinstance(x.op, AddTensors) and names):
+                names.insert(0, f"{x.op} of two tensors")
+            where = " and ".join(names) or "an operator before it"
+            raise NotExact(f"its input left the integer grid in {where}; put a quantizer between them")
         if isinstance(x, Joined):
             return self._once("sum", x, self._sum)
         if x.clamp is None:

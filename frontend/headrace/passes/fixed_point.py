@@ -17,7 +17,7 @@ from headrace.ir import Op
 from headrace.ir.affine import IntAffine, IntClip, to_significand
 from headrace.ir.integer import Lookup
 from headrace.ir.op import Array
-from headrace.ir.ops import Add, AddTensors, BatchNorm, Clip, Div, Elementwise, Mul
+from headrace.ir.ops import Add, AddTensors, BatchNorm, Clip, Div, Elementwise, HardSigmoid, Limit, Mul
 from headrace.ir.real import single
 from headrace.ir.scaled import Joined, NotExact, Scaled
 from headrace.ir.types import IntRange
@@ -123,21 +123,25 @@ def _tabulated(x: Scaled, shape: tuple[int, ...]) -> FixedPoint:
 def _computed(x: Scaled) -> FixedPoint:
     """The steps one by one: multiplications, additions and clips by constants."""
     state = rounded(FixedPoint((), x.lo, x.hi, 0))
-    for factor, term, clip in _stages(x.steps, len(x.shape)):
+    for factor, term, ends in _stages(x.steps, len(x.shape)):
         state = _affine(state, factor, term)
-        if clip is not None:
-            state = _clip(state, clip)
+        if ends is not None:
+            state = _clip(state, *ends)
     return state
 
 
-def _stages(steps: Sequence[Elementwise], rank: int) -> list[tuple[Array, Array, Clip | None]]:
+Stage = tuple[Array, Array, tuple[Array, Array] | None]
+"""A factor, a term, and the bounds of a clip if there is one: float32 numbers that broadcast against a frame."""
+
+
+def _stages(steps: Sequence[Elementwise], rank: int) -> list[Stage]:
     """*steps* as stages of one float32 multiplication, one addition and one clip each.
 
     Raises:
         NotExact: when a step is none of these.
     """
     one, zero = np.ones((1,) * rank, np.float32), np.zeros((1,) * rank, np.float32)
-    stages: list[tuple[Array, Array, Clip | None]] = []
+    stages: list[Stage] = []
     for step in steps:
         if isinstance(step, BatchNorm):
             stages.append((single(step.a), single(step.b), None))
@@ -149,9 +153,11 @@ def _stages(steps: Sequence[Elementwise], rank: int) -> list[tuple[Array, Array,
             open_ = stages and stages[-1][2] is None and not np.any(stages[-1][1])
             before = stages.pop() if open_ else (one, zero, None)
             stages.append((before[0], single(step.term), None))
-        elif isinstance(step, Clip):
+        elif isinstance(step, Clip | Limit):
             before = stages.pop() if stages and stages[-1][2] is None else (one, zero, None)
-            stages.append((before[0], before[1], step))
+            stages.append((before[0], before[1], (single(step.lo) * one, single(step.hi) * one)))
+        elif isinstance(step, HardSigmoid):
+            stages.append((single(step.alpha) * one, single(step.beta) * one, (zero, one)))
         else:
             raise NotExact(f"{step.title} is no multiplication, addition or clip")
     return stages
@@ -211,24 +217,26 @@ def _flat(constant: Int) -> Int:
     return constant.reshape(-1)
 
 
-def _clip(state: FixedPoint, clip: Clip) -> FixedPoint:
-    """*state* clipped; bounds that cannot be reached are left out."""
+def _clip(state: FixedPoint, low: Array, high: Array) -> FixedPoint:
+    """*state* clipped between float32 bounds; those that cannot be reached are left out."""
     unit = 2.0**state.exponent
-    low, high = float(np.float32(clip.lo)), float(np.float32(clip.hi))
-    if low <= float(state.lo.min()) * unit and float(state.hi.max()) * unit <= high:
+    low = np.where(low <= state.lo.min() * unit, -np.inf, low)
+    high = np.where(high >= state.hi.max() * unit, np.inf, high)
+    below, above = np.isfinite(low), np.isfinite(high)
+    if not np.any(below | above):
         return state
-    bounds, place = to_integers(np.array([low if np.isfinite(low) else 0.0, high if np.isfinite(high) else 0.0]))
-    if np.any(bounds) and place < state.exponent:
+    whole, place = to_integers(np.stack(np.broadcast_arrays(np.where(below, low, 0.0), np.where(above, high, 0.0))))
+    if np.any(whole) and place < state.exponent:
         rank = state.lo.ndim
         finer = _lengthened(np.ones((1,) * rank, np.int64), state.exponent - place)
         output = IntRange(int((state.lo * finer).min()), int((state.hi * finer).max()))
         shift = IntAffine(_flat(finer), np.zeros(1, np.int64), output)
         state = FixedPoint((*state.ops, shift), state.lo * finer, state.hi * finer, place)
-    bounds = _lengthened(bounds, place - state.exponent) if np.any(bounds) else bounds
-    bottom = int(bounds[0]) if np.isfinite(low) else int(state.lo.min())
-    top = int(bounds[1]) if np.isfinite(high) else int(state.hi.max())
-    lo, hi = np.clip(state.lo, bottom, top), np.clip(state.hi, bottom, top)
-    op = IntClip(np.array([bottom]), np.array([top]), IntRange(int(lo.min()), int(hi.max())))
+    whole = _lengthened(whole, place - state.exponent) if np.any(whole) else whole
+    bottom = np.where(below, whole[0], np.where(above, np.minimum(whole[1], state.lo.min()), state.lo.min()))
+    top = np.where(above, whole[1], np.maximum(bottom, state.hi.max()))
+    lo, hi = (np.minimum(np.maximum(end, bottom), top) for end in (state.lo, state.hi))
+    op = IntClip(_flat(bottom), _flat(top), IntRange(int(lo.min()), int(hi.max())), _axis(bottom, top))
     return FixedPoint((*state.ops, op), lo, hi, state.exponent)
 
 

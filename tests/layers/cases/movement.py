@@ -42,6 +42,8 @@ CASES = {
     "pad_nothing": pad(2, (3, 3, 2), ((0, 0), (0, 0), (0, 0))),
     "pad_bipolar": pad(2, (3, 3, 2), ((1, 1), (1, 1), (0, 0)), values=BIPOLAR),
     "pad_bipolar_by_one": pad(2, (3, 3, 2), ((1, 1), (1, 1), (0, 0)), fill=(-1,), values=BIPOLAR),
+    "pad_inside_the_range": pad(2, (3, 3, 2), ((1, 1), (1, 1), (0, 0)), fill=(3,), values=IntRange(2, 4)),
+    "pad_by_minus_one": pad(2, (3, 3, 2), ((1, 1), (1, 1), (0, 0)), fill=(-1,), values=IntRange(-5, -3)),
     "pad_1d": pad(2, (5, 2), ((2, 3), (0, 0)), (1, 1), (1,)),
     "pad_vector": pad(1, (3,), ((2, 1),), (1,), (1,)),
     "spread": pad(2, (3, 4, 4), ((0, 0), (0, 0), (0, 0)), (2, 2, 1)),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.errors import ModelError
+from headrace.errors import ModelError, UnsupportedError
 from headrace.ir import integer
 from headrace.ir.graph import Value
 from headrace.ir.grid import Constant, Grid
@@ -241,7 +241,7 @@ def conv_ranges(
         live: per spatial axis, which positions hold data; the others are 0 as well. All when left out.
 
     Raises:
-        ModelError: when an accumulator could pass 2^62.
+        UnsupportedError: when an accumulator could pass 2^62.
     """
     masks = np.ones((1, 1), bool)
     alive = live or [np.ones(n, bool) for n in size]
@@ -258,7 +258,7 @@ def tap_ranges(op: integer.IntConv, lo: Int, hi: Int) -> tuple[Int, Int]:
     """Smallest and largest sum over the input channels, per output channel and kernel position, ``(O, taps)``.
 
     Raises:
-        ModelError: when they could add up to 2^62.
+        UnsupportedError: when they could add up to 2^62.
     """
     outputs, per_group = op.weights.shape[:2]
     w = op.weights.reshape(op.groups, outputs // op.groups, per_group, -1)
@@ -275,5 +275,5 @@ def tap_ranges(op: integer.IntConv, lo: Int, hi: Int) -> tuple[Int, Int]:
         largest = np.maximum(np.abs(below), np.abs(above)).astype(np.float64)
         reach = np.einsum("goit,gi->got", (up - down).astype(np.float64), largest)
     if float(reach.sum(axis=2).max(initial=0)) >= 2.0**62:
-        raise ModelError("an accumulator could reach 2^62; narrower weights or activations are needed")
+        raise UnsupportedError("an accumulator could reach 2^62; narrower weights or activations are needed")
     return low.reshape(outputs, -1), high.reshape(outputs, -1)
