@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from headrace_sim.c_simulation import CsimOptions, CsimResult, csim
     from headrace_sim.cache import BuildCache
     from headrace_sim.compare import Mismatch, first_mismatch
+    from headrace_sim.coverage import Coverage
     from headrace_sim.errors import (
         ArrayError,
         BuildError,
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
     from headrace_sim.result import SimResult, Violation
     from headrace_sim.simulation import simulate
     from headrace_sim.toolchain import ToolInfo, find_tools
+    from headrace_sim.vectors import Vectors, read_vectors, write_vectors
 
 _HOMES = {
     "cache": ("BuildCache",),
     "compare": ("Mismatch", "first_mismatch"),
+    "coverage": ("Coverage",),
     "c_simulation": ("CsimOptions", "CsimResult", "csim"),
     "errors": (
         "ArrayError",
@@ -50,6 +53,7 @@ _HOMES = {
     "result": ("SimResult", "Violation"),
     "simulation": ("simulate",),
     "toolchain": ("ToolInfo", "find_tools"),
+    "vectors": ("Vectors", "read_vectors", "write_vectors"),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -57,6 +61,7 @@ __all__ = [
     "ArrayError",
     "BuildCache",
     "BuildError",
+    "Coverage",
     "CsimOptions",
     "CsimResult",
     "DeadlockError",
@@ -73,6 +78,7 @@ __all__ = [
     "SimulatorNotFound",
     "Stream",
     "ToolInfo",
+    "Vectors",
     "Violation",
     "csim",
     "find_tools",
@@ -80,8 +86,10 @@ __all__ = [
     "lint",
     "load",
     "pack",
+    "read_vectors",
     "simulate",
     "unpack",
+    "write_vectors",
 ]
 
 

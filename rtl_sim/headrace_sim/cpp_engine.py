@@ -20,7 +20,7 @@ _LOG_CHARACTERS = 3000
 
 def build(manifest: Manifest, job: Job, cache: BuildCache) -> tuple[Path, bool]:
     """The simulator executable for `job`, and whether it was cached."""
-    options = verilate.BuildOptions(bench="cpp", trace=job.trace, waves=job.wave_format, optimize=job.optimize)
+    options = verilate.BuildOptions("cpp", job.trace, job.wave_format, job.optimize, job.coverage)
     return verilate.build(manifest, options, cache, job.jobs)
 
 

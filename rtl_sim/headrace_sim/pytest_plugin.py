@@ -1,17 +1,19 @@
 """Pytest plugin: the fixture `rtl_sim` simulates a design with the options of the command line.
 
     def test_layer(rtl_sim):
-        result = rtl_sim(manifest, {"x": x}, stall_in=0.3)
+        result = rtl_sim(manifest, {"x": x}, expected={"y": y}, stall_in=0.3)
 
-Keyword arguments are those of `headrace_sim.simulate` and take precedence over the options. Nothing is imported
-before the fixture is used.
+Keyword arguments are those of `headrace_sim.simulate` and take precedence over the options. With `expected`, the first
+value that differs fails the test. With `--rtl-artifacts FOLDER`, a simulation that fails leaves there what a person
+needs to look into it: the report, the vectors, and a waveform of the same run. Nothing is imported before the fixture
+is used.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -22,8 +24,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from headrace_sim.cache import BuildCache
+    from headrace_sim.coverage import Coverage
     from headrace_sim.manifest import Manifest
     from headrace_sim.result import SimResult
+
+    Arrays = Mapping[str, NDArray[np.integer]]
 
 ENGINE_OF = {
     "cpp": ("cpp", "verilator"),
@@ -47,6 +52,7 @@ class SimulateOptions(TypedDict, total=False):
     cache: BuildCache | Path | str | None
     jobs: int | None
     check: bool
+    coverage: bool
 
 
 @dataclass(frozen=True)
@@ -56,26 +62,77 @@ class RtlSim:
     defaults: SimulateOptions
     require: bool
     wave_stem: Path | None = None
+    artifacts: Path | None = None
+    covered: list[Coverage] = field(default_factory=list)
 
     def __call__(
         self,
         design: Manifest | Path | str,
-        inputs: Mapping[str, NDArray[np.integer]],
+        inputs: Arrays,
+        expected: Arrays | None = None,
         **options: Unpack[SimulateOptions],
     ) -> SimResult:
-        from headrace_sim.errors import SimulatorNotFound
+        """The result of the simulation, which equals `expected` (by output or stream) where that is given."""
+        from headrace_sim.compare import first_mismatch
+        from headrace_sim.errors import SimulationError, SimulatorNotFound
+        from headrace_sim.manifest import Manifest, load
         from headrace_sim.simulation import simulate
 
-        chosen: SimulateOptions = {**self.defaults, **options}
-        if self.wave_stem is not None and "waves" not in chosen:
-            suffix = ".fst" if chosen.get("simulator") == "icarus" else ".vcd"
-            chosen["waves"] = self.wave_stem.with_suffix(suffix)
+        manifest = design if isinstance(design, Manifest) else load(design)
+        chosen = self._options(options)
+        if expected is not None and not set(expected) <= {n for p in manifest.outputs for n in (p.tensor, p.port)}:
+            chosen.setdefault("trace", True)
         try:
-            return simulate(design, inputs, **chosen)
+            result = simulate(manifest, inputs, **chosen)
         except SimulatorNotFound as error:
             if self.require:
                 pytest.fail(f"--require-sim: {error}", pytrace=False)
             pytest.skip(str(error))
+        except SimulationError as error:
+            self._keep(manifest, inputs, expected, chosen, str(error))
+            raise
+        if result.coverage is not None:
+            self.covered.append(result.coverage)
+        mismatch = first_mismatch(result, expected, manifest) if expected is not None else None
+        if mismatch is not None:
+            where = self._keep(manifest, inputs, expected, chosen, str(mismatch))
+            pytest.fail(f"design {manifest.name}: {mismatch}{where}", pytrace=False)
+        return result
+
+    def _options(self, options: SimulateOptions) -> SimulateOptions:
+        chosen: SimulateOptions = {**self.defaults, **options}
+        if chosen.get("engine") != "cpp" and "coverage" not in options:
+            chosen.pop("coverage", None)
+        if self.wave_stem is not None and "waves" not in chosen:
+            chosen["waves"] = self.wave_stem.with_suffix(_wave_suffix(chosen))
+        return chosen
+
+    def _keep(
+        self, manifest: Manifest, inputs: Arrays, expected: Arrays | None, chosen: SimulateOptions, report: str
+    ) -> str:
+        """Leave report, vectors and waveform of a failed run in the folder of artifacts; says where."""
+        if self.artifacts is None:
+            return ""
+        from headrace_sim.errors import SimError
+        from headrace_sim.simulation import simulate
+        from headrace_sim.vectors import Vectors, write_vectors
+
+        self.artifacts.mkdir(parents=True, exist_ok=True)
+        write_vectors(self.artifacts / "vectors.npz", Vectors(inputs, expected or {}))
+        again: SimulateOptions = {**chosen, "trace": True, "waves": self.artifacts / f"waves{_wave_suffix(chosen)}"}
+        note = ""
+        try:
+            simulate(manifest, inputs, **again)
+        except SimError as error:  # the same failure, with the inner streams named
+            note = f"\n{error}"
+        how = ", ".join(f"{name}={value}" for name, value in sorted(chosen.items()))
+        text = f"design {manifest.name} in {manifest.root}\n{how}\n{report}{note}\n"
+        (self.artifacts / "report.txt").write_text(text, encoding="utf-8")
+        return f"\nreport, vectors and waveform: {self.artifacts}"
+
+
+def _wave_suffix(options: SimulateOptions) -> str:
+    return ".fst" if options.get("simulator") == "icarus" else ".vcd"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -87,14 +144,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="cpp: C++ driver on Verilator (default); verilator, icarus: cocotb on that simulator",
     )
     group.addoption("--rtl-waves", metavar="FOLDER", help="write a waveform per test into FOLDER")
+    group.addoption(
+        "--rtl-artifacts", metavar="FOLDER", help="keep report, vectors and waveform of failed simulations in FOLDER"
+    )
+    group.addoption("--rtl-coverage", metavar="FOLDER", help="write line and toggle coverage (lcov) into FOLDER")
     group.addoption("--rtl-seed", type=int, default=0, metavar="N", help="seed of stalls and initial values")
     group.addoption("--rtl-stalls", type=float, default=0.0, metavar="P", help="probability of a stall on every port")
     group.addoption("--require-sim", action="store_true", help="fail instead of skipping where a simulator is missing")
 
 
+def _place(config: pytest.Config, option: str, node: str) -> Path | None:
+    folder: str | None = config.getoption(option)
+    return Path(folder) / re.sub(r"\W+", "_", node).strip("_") if folder else None
+
+
+COVERED = pytest.StashKey[list["Coverage"]]()
+
+
 @pytest.fixture
 def rtl_sim(request: pytest.FixtureRequest) -> RtlSim:
-    """Simulate a design: `rtl_sim(manifest, inputs, **options) -> SimResult`."""
+    """Simulate a design: `rtl_sim(manifest, inputs, expected=None, **options) -> SimResult`."""
     config = request.config
     engine, simulator = ENGINE_OF[config.getoption("--rtl-simulator")]
     stalls: float = config.getoption("--rtl-stalls")
@@ -105,6 +174,36 @@ def rtl_sim(request: pytest.FixtureRequest) -> RtlSim:
         "stall_in": stalls,
         "stall_out": stalls,
     }
-    folder: str | None = config.getoption("--rtl-waves")
-    stem = Path(folder) / re.sub(r"\W+", "_", request.node.nodeid).strip("_") if folder else None
-    return RtlSim(defaults, config.getoption("--require-sim"), stem)
+    if config.getoption("--rtl-coverage"):
+        defaults["coverage"] = True
+    return RtlSim(
+        defaults,
+        config.getoption("--require-sim"),
+        _place(config, "--rtl-waves", request.node.nodeid),
+        _place(config, "--rtl-artifacts", request.node.nodeid),
+        config.stash.setdefault(COVERED, []),
+    )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the coverage of all simulations of this process."""
+    config = session.config
+    parts, wanted = config.stash.get(COVERED, []), config.getoption("--rtl-coverage")
+    if not (parts and wanted):
+        return
+    from headrace_sim.coverage import Coverage
+
+    worker = getattr(config, "workerinput", {}).get("workerid", "main")
+    folder = Path(wanted)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"coverage_{worker}.info").write_text(Coverage.merged(parts).lcov(), encoding="utf-8")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """One line about the coverage of this process."""
+    parts, wanted = config.stash.get(COVERED, []), config.getoption("--rtl-coverage")
+    if parts and wanted:
+        from headrace_sim.coverage import Coverage
+
+        total = Coverage.merged(parts)
+        terminalreporter.write_line(f"RTL coverage: {total}; {wanted}")

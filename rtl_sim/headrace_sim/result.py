@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace_sim.coverage import Coverage
 from headrace_sim.errors import DeadlockError, ProtocolError, SimulationError
 from headrace_sim.manifest import Manifest, Port, Stream, channel_groups
 from headrace_sim.packing import Bytes, Ints, padding_is_zero, unpack
@@ -64,6 +65,7 @@ class SimResult:
     cached: bool = False
     violations: tuple[Violation, ...] = ()
     waves: Path | None = None
+    coverage: Coverage | None = None
 
 
 def steady_interval(last_word_cycles: Sequence[int] | NDArray[np.uint64]) -> float | None:

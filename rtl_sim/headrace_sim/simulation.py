@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from headrace_sim import cocotb_engine, cpp_engine
 from headrace_sim.cache import BuildCache
+from headrace_sim.coverage import Coverage
 from headrace_sim.errors import ArrayError, ManifestError, SimulationError
 from headrace_sim.manifest import Manifest, Port, load
 from headrace_sim.packing import Ints, check_values, pack
@@ -45,6 +46,7 @@ class Job:
     jobs: int
     engine: str
     simulator: str
+    coverage: bool = False
     tail_cycles: int = TAIL_CYCLES
     reset_cycles: int = RESET_CYCLES
 
@@ -69,6 +71,7 @@ def simulate(
     cache: BuildCache | Path | str | None = None,
     jobs: int | None = None,
     check: bool = True,
+    coverage: bool = False,
 ) -> SimResult:
     """Simulate `design` on `inputs` and return its outputs, its timing and, with `trace`, its inner streams.
 
@@ -87,6 +90,7 @@ def simulate(
         cache: build cache, or its folder; default: HEADRACE_CACHE or the platform's cache folder.
         jobs: compiler processes at once; default: the CPUs, at most 4.
         check: raise on protocol violations; otherwise they are listed in the result if the run ended.
+        coverage: also count which lines were run and which bits toggled (engine "cpp" only).
 
     Raises:
         ManifestError, ArrayError: the design or an array is not as described above.
@@ -97,6 +101,8 @@ def simulate(
     if not manifest.sources:
         raise ManifestError(f"design {manifest.name} has no RTL; generate it with the backend 'rtl' or 'both'")
     _check_options(engine, simulator, stall_in, stall_out)
+    if coverage and engine != "cpp":
+        raise SimulationError(f"coverage needs engine 'cpp'; {engine!r} does not measure it")
     arrays = check_inputs(manifest, inputs)
     if timeout_cycles is None:
         timeout_cycles = max(10_000, 10 * (manifest.interval_cycles + manifest.latency_cycles))
@@ -114,6 +120,7 @@ def simulate(
             jobs=jobs or min(4, os.cpu_count() or 1),
             engine=engine,
             simulator=simulator,
+            coverage=coverage,
         )
         _fill_run_folder(job.folder, manifest, arrays)
         return _run(manifest, job, build_cache, check)
@@ -139,6 +146,7 @@ def _run(manifest: Manifest, job: Job, cache: BuildCache, check: bool) -> SimRes
         build_seconds=built - start,
         cached=cached,
         violations=raw.violations(),
+        coverage=Coverage.read(job.folder / "coverage.dat", manifest.source_paths) if job.coverage else None,
         waves=job.waves,
     )
 

@@ -37,6 +37,7 @@ class BuildOptions:
     trace: bool = False
     waves: str = ""  # "", "vcd" or "fst"
     optimize: str = DEFAULT_OPTIMIZE
+    coverage: bool = False
 
     def __post_init__(self) -> None:
         if self.optimize not in OPTIMIZE_LEVELS:
@@ -91,7 +92,7 @@ class Compiler:
         waves = options.waves
         macros = {
             "VERILATOR": 1,
-            "VM_COVERAGE": 0,
+            "VM_COVERAGE": int(options.coverage),
             "VM_SC": 0,
             "VM_TIMING": 0,
             "VM_TRACE": int(bool(waves)),
@@ -165,6 +166,8 @@ def _verilate(manifest: Manifest, options: BuildOptions, tool: Verilator, folder
         command.append("--vpi")
     if options.waves:
         command.append(f"--trace-{options.waves}")
+    if options.coverage:
+        command += ["--coverage-line", "--coverage-toggle"]
     command += [str(folder / "visible.vlt"), *(str(path) for path in manifest.source_paths)]
     run_tool(command, folder, tool.environment())
 

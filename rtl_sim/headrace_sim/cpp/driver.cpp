@@ -7,6 +7,10 @@
 
 #include "driver.h"
 
+#if VM_COVERAGE
+#include "verilated_cov.h"
+#endif
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -286,5 +290,8 @@ int main(int argc, char** argv) {
     if (!job) die("cannot read job.txt");
     const std::unique_ptr<Model> model = headrace::make_model(&context);
     Run(*model, job).run();
+#if VM_COVERAGE
+    context.coveragep()->write("coverage.dat");
+#endif
     return 0;
 }
