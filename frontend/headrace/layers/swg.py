@@ -13,6 +13,7 @@ from headrace.ir import Array, IntRange
 from headrace.ir.integer import sliding_windows
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
 from headrace.layers.hls import HlsCall
+from headrace.layers.line_buffer import LineBuffer
 from headrace.layers.memory import Int
 from headrace.layers.recode import Recode, with_zero
 from headrace.layers.window import Window
@@ -85,7 +86,12 @@ class SWG(Layer):
 
     @property
     def latency(self) -> int:
-        return self.window.read_time(0) + 1
+        return self.window.read_time(0) + (0 if self.lines else 1)
+
+    @cached_property
+    def lines(self) -> LineBuffer | None:
+        """The line buffers that make the windows, where they can; else the windows are read from a ring."""
+        return LineBuffer(self.window) if LineBuffer.fits(self.window) else None
 
     @property
     def folding(self) -> dict[str, int]:
@@ -108,18 +114,21 @@ class SWG(Layer):
         return (taken,), (read,), (0,)
 
     def resources(self) -> Resources:
+        if self.lines:
+            return self.lines.resources(self.inputs[0].word_bits)
         return self.window.resources(self.inputs[0].word_bits) + Resources(lut=self.outputs[0].word_bits / 2)
 
     def rtl(self) -> RtlModule:
+        word_bits = self.inputs[0].word_bits
         context = {
             "window": self.window,
-            **self.window.context(self.inputs[0].word_bits),
+            **(self.lines or self.window).context(word_bits),
             "channels": self.channels,
             "elements": self.inputs[0].elements,
             "out_bits": self.outputs[0].word_bits,
             "recode": Recode(self.element, self.out_element),
         }
-        return RtlModule("swg.sv.j2", context)
+        return RtlModule("swg_lines.sv.j2" if self.lines else "swg.sv.j2", context)
 
     def hls(self) -> HlsCall:
         cycles = self.window.hls_cycles

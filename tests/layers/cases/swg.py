@@ -39,5 +39,12 @@ CASES = {
     "1d": SWG((9, 4), INT3, (3,), (1,), (1,), ((0, 0),), simd=2),
     "1d_same": SWG((9, 4), INT3, (5,), (1,), (1,), ((2, 2),), simd=4),
     "1d_stride_dilation": SWG((13, 2), INT3, (3,), (2,), (3,), ((1, 2),)),
+    "lines_stride": SWG((9, 8, 2), INT3, (3, 2), (2, 3), (1, 1), NONE, simd=12),
+    "lines_dilation": SWG((8, 9, 1), INT3, (3, 2), (1, 2), (2, 3), NONE, simd=6),
+    "lines_column": SWG((5, 4, 2), INT3, (3, 1), (1, 1), (1, 1), NONE, simd=6),
+    "lines_whole_image": SWG((3, 4, 2), INT3, (3, 4), (1, 1), (1, 1), NONE, simd=24),
+    "lines_bipolar": SWG((5, 5, 2), BIPOLAR, (2, 2), (1, 1), (1, 1), NONE, simd=8),
+    "lines_in_block_memory": SWG((4, 140, 12), INT3, (2, 2), (1, 1), (1, 1), NONE, simd=48),
+    "1d_lines": SWG((9, 2), INT3, (3,), (2,), (2,), ((0, 0),), simd=6),
     "1d_window": SWG((9, 2), INT3, (3,), (1,), (1,), ((1, 1),), simd=6),
 }
