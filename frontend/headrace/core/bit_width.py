@@ -8,12 +8,20 @@ import torch
 from torch import Tensor, nn
 
 from headrace import config
-from headrace.core.functional import abs_binary_sign_grad, round_ste
+from headrace.core.functional import abs_binary_sign_grad, round_ste, straight_through
 from headrace.core.stateless import StatelessBuffer, optional_dtype
 from headrace.inject.enum import BitWidthImplType
 from headrace.inject.errors import QuantizerValueError
 
-__all__ = ["BitWidthConst", "BitWidthImplType", "BitWidthParameter", "BitWidthStatefulConst"]
+__all__ = [
+    "BitWidthConst",
+    "BitWidthImplType",
+    "BitWidthParameter",
+    "BitWidthStatefulConst",
+    "CappedBitWidth",
+    "MsbClampBitWidth",
+    "RemoveBitwidthParameter",
+]
 
 MIN_LEARNED_BIT_WIDTH = 2
 
@@ -88,3 +96,81 @@ class BitWidthParameter(nn.Module):
         missing_keys: list[str] = args[2]
         if (config.IGNORE_MISSING_KEYS or self.override_pretrained) and key in missing_keys:
             missing_keys.remove(key)
+
+
+class RemoveBitwidthParameter(nn.Module):
+    """A learned number of bits to remove, ``1 / (epsilon + |coefficient|)``.
+
+    Args:
+        bit_width_to_remove: where learning starts.
+        override_pretrained_bit_width: ignore the value in a loaded state dictionary.
+        non_zero_epsilon: keeps the quotient finite.
+        remove_zero_bit_width: stands for 0 at the start.
+
+    Raises:
+        QuantizerValueError: fewer than 0 bits.
+    """
+
+    def __init__(
+        self,
+        bit_width_to_remove: int,
+        override_pretrained_bit_width: bool = False,
+        non_zero_epsilon: float = 1e-6,
+        remove_zero_bit_width: float = 0.1,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        super().__init__()
+        if bit_width_to_remove < 0:
+            raise QuantizerValueError(f"bit_width_to_remove must be at least 0, got {bit_width_to_remove}")
+        self.non_zero_epsilon = non_zero_epsilon
+        self.override_pretrained = override_pretrained_bit_width
+        start = 1.0 / (bit_width_to_remove or remove_zero_bit_width)
+        self.bit_width_coeff = nn.Parameter(optional_dtype(start, dtype, device))
+
+    def forward(self) -> Tensor:
+        return 1.0 / (self.non_zero_epsilon + self.bit_width_coeff.abs())
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        key = prefix + "bit_width_coeff"
+        if self.override_pretrained:
+            state_dict.pop(key, None)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        missing_keys: list[str] = args[2]
+        if (config.IGNORE_MISSING_KEYS or self.override_pretrained) and key in missing_keys:
+            missing_keys.remove(key)
+
+
+class MsbClampBitWidth(nn.Module):
+    """The bits of the input less some, within limits.
+
+    Args:
+        bit_width_to_remove_impl: bits to remove.
+        min_overall_bit_width, max_overall_bit_width: limits of the result.
+    """
+
+    def __init__(
+        self, bit_width_to_remove_impl: nn.Module, min_overall_bit_width: int = 2, max_overall_bit_width: int = 32
+    ) -> None:
+        super().__init__()
+        if min_overall_bit_width > max_overall_bit_width:
+            raise QuantizerValueError(
+                f"min_overall_bit_width={min_overall_bit_width} is above max_overall_bit_width={max_overall_bit_width}"
+            )
+        self.bit_width_to_remove_impl = bit_width_to_remove_impl
+        self.limits = float(min_overall_bit_width), float(max_overall_bit_width)
+
+    def forward(self, input_bit_width: Tensor) -> Tensor:
+        left = round_ste(input_bit_width - self.bit_width_to_remove_impl())
+        return straight_through(left, lambda t: t.clamp(*self.limits))
+
+
+class CappedBitWidth(nn.Module):
+    """The bits of the input, at most *bit_width*."""
+
+    def __init__(self, bit_width: int) -> None:
+        super().__init__()
+        self.largest = float(bit_width)
+
+    def forward(self, input_bit_width: Tensor) -> Tensor:
+        return input_bit_width.clamp(max=self.largest)

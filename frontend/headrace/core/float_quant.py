@@ -10,19 +10,23 @@ The exponent is read off the representation of ``v``, so it is exact next to pow
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from headrace.core import functional
-from headrace.core.function_wrapper import RoundSte
+from headrace.core.function_wrapper import Identity, RoundSte
 from headrace.core.functional import Rounding
+from headrace.core.restrict_val import RestrictValue
 from headrace.core.scaling import ConstScaling
+from headrace.core.search import Reducing, grid_search
 from headrace.core.stateless import StatelessBuffer
+from headrace.core.stats import AbsMax
 from headrace.inject.errors import QuantizerValueError
 
-__all__ = ["FloatFormat", "FloatMSEThreshold", "FloatQuant", "FloatScaling"]
+__all__ = ["FloatFormat", "FloatMSEThreshold", "FloatQuant", "FloatScaling", "SharedExponentFloatScaling"]
 
 FloatQuantOutput = tuple[Tensor, Tensor, Tensor, "FloatFormat"]
 
@@ -109,6 +113,13 @@ class FloatScaling(nn.Module):
         return torch.tensor(format.largest)
 
 
+class SharedExponentFloatScaling(nn.Module):
+    """The power of two at or below the largest number, which a shared exponent maps to (OCP MX 1.0, section 6.3)."""
+
+    def forward(self, format: FloatFormat) -> Tensor:
+        return torch.tensor(2.0 ** (math.frexp(format.largest)[1] - 1))
+
+
 class FloatQuant(nn.Module):
     """Quantization to a minifloat.
 
@@ -119,6 +130,7 @@ class FloatQuant(nn.Module):
         scaling_impl: scale, 1 by default.
         float_scaling_impl: what the threshold of the scale maps to; ``None`` takes the threshold as the scale.
         float_to_int_impl: rounding.
+        input_view_impl: view of the input before quantization.
 
     Raises:
         QuantizerValueError: numbers that do not make a format.
@@ -137,8 +149,10 @@ class FloatQuant(nn.Module):
         scaling_impl: nn.Module | None = None,
         float_scaling_impl: nn.Module | None = None,
         float_to_int_impl: nn.Module | None = None,
+        input_view_impl: nn.Module | None = None,
     ) -> None:
         super().__init__()
+        self.input_view_impl = input_view_impl or Identity()
         self.format = FloatFormat(
             exponent_bit_width, mantissa_bit_width, exponent_bias, signed, saturating, inf_values, nan_values
         )
@@ -158,7 +172,7 @@ class FloatQuant(nn.Module):
         scale: Tensor = self.scaling_impl(x, threshold)
         if self.observer_only:
             return x, scale, self.zero_point.value, self.format
-        scaled = x / scale
+        scaled = self.input_view_impl(x) / scale
         with torch.no_grad():
             q = self.format.round(scaled, self.float_to_int_impl).to(scaled.dtype)
         if torch.is_grad_enabled():  # straight through, but not beyond the largest number
@@ -167,12 +181,14 @@ class FloatQuant(nn.Module):
         return q * scale, scale, self.zero_point.value, self.format
 
 
-class FloatMSEThreshold(nn.Module):
+class FloatMSEThreshold(Reducing):
     """The threshold of ``mse_iters`` fractions of ``max |x|`` that a minifloat reproduces with least squared error.
 
     Args:
         exponent_bit_width, mantissa_bit_width, exponent_bias, signed, inf_values, nan_values: the format.
-        stats_reduce_dim: ``None`` for one threshold, 1 for one a row.
+        float_scaling_impl, restrict_scaling_impl, scaling_min_val: parts of the quantizer.
+        tracked_parameter_list: the parameters, ``None`` for activations.
+        stats_reduce_dim, keepdim: ``None`` for one threshold, otherwise one a row.
         mse_iters: number of candidates.
     """
 
@@ -184,25 +200,33 @@ class FloatMSEThreshold(nn.Module):
         signed: bool = True,
         inf_values: tuple[str, ...] | None = None,
         nan_values: tuple[str, ...] | None = None,
+        float_scaling_impl: nn.Module | None = None,
+        restrict_scaling_impl: RestrictValue | None = None,
+        tracked_parameter_list: list[nn.Parameter] | None = None,
+        scaling_min_val: float | None = None,
         stats_reduce_dim: int | None = None,
+        keepdim: bool = False,
         mse_iters: int = 20,
     ) -> None:
-        super().__init__()
+        super().__init__(stats_reduce_dim, keepdim)
         self.format = FloatFormat(
             exponent_bit_width, mantissa_bit_width, exponent_bias, signed, True, inf_values, nan_values
         )
-        self.stats_reduce_dim = stats_reduce_dim
+        target = float_scaling_impl or FloatScaling()
+        self.largest = float(target(self.format))
+        self.restrict = (None if tracked_parameter_list is None else restrict_scaling_impl,)  # shared, not owned
+        self.min_val = scaling_min_val or 0.0
+        self.mse_init_op = AbsMax(stats_reduce_dim, keepdim)
         self.mse_iters = mse_iters
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
-        rows = x.reshape(1, -1) if self.stats_reduce_dim is None else x
-        largest = rows.abs().amax(1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
-        best, best_error = largest, torch.full_like(largest, float("inf"))
-        for step in range(self.mse_iters, 0, -1):
-            threshold = largest * (step / self.mse_iters)
-            scale = (threshold / self.format.largest).clamp_min(torch.finfo(x.dtype).tiny)
-            error = (self.format.round(rows / scale) * scale - rows).square().sum(1, keepdim=True)
-            best = torch.where(error < best_error, threshold, best)
-            best_error = torch.minimum(error, best_error)
-        return best.reshape(()) if self.stats_reduce_dim is None else best.reshape(-1)
+        def loss(threshold: Tensor) -> Tensor:
+            tiny = torch.finfo(x.dtype).tiny
+            threshold = self.spread(threshold).clamp_min(max(self.min_val, tiny))
+            (restrict,) = self.restrict
+            scale = (threshold if restrict is None else restrict(restrict.inverse(threshold))) / self.largest
+            scale = scale.clamp_min(tiny)
+            return self.squared_error(self.format.round(x / scale) * scale - x)
+
+        return grid_search(self.mse_init_op(x), self.mse_iters, loss)

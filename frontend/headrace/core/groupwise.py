@@ -1,70 +1,29 @@
-"""Weights with a scale for every group of neighbours along the input dimension."""
+"""Arranging a dimension in groups that share a scale, and back."""
 
 from __future__ import annotations
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from headrace.core import autograd, functional
-from headrace.core.quant import TensorQuantOutput
-from headrace.core.zero_point import ZeroZeroPoint
-
-__all__ = ["GroupwiseIntQuant"]
+__all__ = ["group_axis", "grouped", "ungrouped"]
 
 
-class GroupwiseIntQuant(nn.Module):
-    """Integers at the scale of the largest magnitude of each group; the last group of a row may be shorter.
+def group_axis(dim: int) -> int:
+    """Dimension of the elements of a group in what :func:`grouped` returns."""
+    return dim + 1 if dim >= 0 else dim
 
-    The scale that is returned has the shape of the weight, so that whatever takes a scale can use it.
 
-    Args:
-        group_size: elements that share a scale.
-        signed, narrow_range: integer format.
-        bit_width_impl: bits.
-        int_scaling_impl: integer that the largest magnitude maps to.
-        scaling_min_val: lower bound of the largest magnitude.
-        group_dim: dimension that the groups divide.
-    """
+def grouped(x: Tensor, size: int, dim: int) -> Tensor:
+    """*x* with dimension *dim* split in ``(groups, size)``; zeros fill the last group."""
+    missing = -x.shape[dim] % size
+    if missing:
+        after = x.dim() - 1 - (dim % x.dim())
+        x = F.pad(x, [0, 0] * after + [0, missing])
+    axis = dim % x.dim()
+    return x.reshape(*x.shape[:axis], x.shape[axis] // size, size, *x.shape[axis + 1 :])
 
-    def __init__(
-        self,
-        group_size: int,
-        signed: bool,
-        narrow_range: bool,
-        bit_width_impl: nn.Module,
-        int_scaling_impl: nn.Module,
-        scaling_min_val: float = 1e-10,
-        group_dim: int = 1,
-    ) -> None:
-        super().__init__()
-        self.group_size = group_size
-        self.group_dim = group_dim
-        self.signed = signed
-        self.narrow_range = narrow_range
-        self.min_val = scaling_min_val
-        self.int_scaling_impl = int_scaling_impl
-        self.zero_point_impl = ZeroZeroPoint()
-        self.msb_clamp_bit_width_impl = bit_width_impl
 
-    def forward(self, x: Tensor) -> TensorQuantOutput:
-        bit_width: Tensor = self.msb_clamp_bit_width_impl()
-        moved = x.movedim(self.group_dim, -1)
-        size = moved.shape[-1]
-        groups = F.pad(moved, (0, -size % self.group_size)).reshape(*moved.shape[:-1], -1, self.group_size)
-        largest = autograd.abs_max(groups.reshape(-1, self.group_size), 1).view(*groups.shape[:-1], 1)
-        scale = functional.clamp_min_ste(largest, self.min_val) / self.int_scaling_impl(bit_width)
-        q = functional.tensor_clamp_ste(
-            functional.round_ste(groups / scale),
-            functional.min_int(self.signed, self.narrow_range, bit_width),
-            functional.max_int(self.signed, self.narrow_range, bit_width),
-        )
-        value = self._ungrouped(q * scale, size)
-        return (
-            value,
-            self._ungrouped(scale.expand_as(groups), size),
-            self.zero_point_impl(x, scale, bit_width),
-            bit_width,
-        )
-
-    def _ungrouped(self, groups: Tensor, size: int) -> Tensor:
-        return groups.flatten(-2)[..., :size].movedim(-1, self.group_dim)
+def ungrouped(x: Tensor, length: int, dim: int) -> Tensor:
+    """The inverse of :func:`grouped` for a dimension of *length* elements."""
+    first = dim if dim >= 0 else dim - 1
+    return x.flatten(first, first + 1).narrow(dim, 0, length)

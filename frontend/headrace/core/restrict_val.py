@@ -8,7 +8,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from headrace.core.function_wrapper import Identity, LogTwo, PowerOfTwo, RoundSte, ScalarClampMinSte
+from headrace.core.function_wrapper import (
+    Identity,
+    LogTwo,
+    PowerOfTwo,
+    RoundSte,
+    ScalarClampMinSte,
+    ScalarSignedClampMinSte,
+)
 from headrace.core.functional import abs_binary_sign_grad
 from headrace.inject.enum import FloatToIntImplType, RestrictValueType
 
@@ -115,14 +122,15 @@ class _RestrictValue(nn.Module):
 
 
 class _ClampValue(nn.Module):
-    """Optional lower bound of a scale."""
+    """Optional lower bound of a scale; of its magnitude where the restriction allows negative ones."""
 
-    def __init__(self, scaling_min_val: float | None) -> None:
+    def __init__(self, scaling_min_val: float | None, restrict_value_impl: RestrictValue | None = None) -> None:
         super().__init__()
         self.min_val = scaling_min_val or 0.0
-        self.clamp_min_ste: nn.Module = (
-            Identity() if scaling_min_val is None or scaling_min_val == 0 else ScalarClampMinSte(scaling_min_val)
+        bound = (
+            ScalarSignedClampMinSte if isinstance(restrict_value_impl, SignedFloatRestrictValue) else ScalarClampMinSte
         )
+        self.clamp_min_ste: nn.Module = bound(self.min_val) if self.min_val else Identity()
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.clamp_min_ste(x)

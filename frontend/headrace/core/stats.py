@@ -7,10 +7,12 @@ Each takes a tensor arranged by a view of :mod:`headrace.core.function_wrapper.s
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from headrace import config
 from headrace.core.autograd import abs_max
 
 DEFAULT_MOMENTUM = 0.1
@@ -48,6 +50,16 @@ class AbsMax(_ReducingStats):
         return out.unsqueeze(self.stats_reduce_dim) if self.keepdim and self.stats_reduce_dim is not None else out
 
 
+class SignedAbsMax(_ReducingStats):
+    """Minus the element of largest magnitude, sign included: it maps to the lowest integer, which has no opposite."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows, dim = (x.reshape(-1), 0) if self.stats_reduce_dim is None else (x, self.stats_reduce_dim)
+        at = rows.abs().argmax(dim, keepdim=True)
+        largest = -rows.gather(dim, at)
+        return largest if self.keepdim and self.stats_reduce_dim is not None else largest.squeeze(dim)
+
+
 class AbsAve(_ReducingStats):
     """``mean |x|``."""
 
@@ -64,6 +76,43 @@ class AbsMaxAve(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x.abs().amax(self.stats_reduce_dim).mean()
+
+
+class AbsMaxL2(nn.Module):
+    """Root mean square over channels of ``max |x|``."""
+
+    def __init__(self, stats_reduce_dim: int) -> None:
+        super().__init__()
+        self.stats_reduce_dim = stats_reduce_dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        largest = x.abs().amax(self.stats_reduce_dim)
+        out: Tensor = largest.norm(p=2) / math.sqrt(largest.numel())
+        return out
+
+
+class _RowNorm(nn.Module):
+    power: float
+
+    def __init__(self, stats_reduce_dim: int) -> None:
+        super().__init__()
+        self.stats_reduce_dim = stats_reduce_dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = x.norm(p=self.power, dim=self.stats_reduce_dim, keepdim=True)
+        return out
+
+
+class L1Norm(_RowNorm):
+    """Sum of magnitudes of each row."""
+
+    power = 1.0
+
+
+class L2Norm(_RowNorm):
+    """Root of the sum of squares of each row."""
+
+    power = 2.0
 
 
 class AbsMinMax(_ReducingStats):
@@ -128,7 +177,19 @@ class NegativePercentileOrZero(nn.Module):
         return _kth(x, self.q, self.stats_reduce_dim, self.keepdim, up=True).clamp(max=0.0)
 
 
-class MeanSigmaStd(_ReducingStats):
+class _MagnitudeMoments(_ReducingStats):
+    epsilon: float
+
+    def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of the magnitudes."""
+        magnitude = x.abs()
+        if self.stats_reduce_dim is None:
+            return magnitude.mean(), (magnitude.var() + self.epsilon).sqrt()
+        dim = self.stats_reduce_dim
+        return magnitude.mean(dim), (magnitude.var(dim) + self.epsilon).sqrt()
+
+
+class MeanSigmaStd(_MagnitudeMoments):
     """``mean |x| + sigma * std |x|``."""
 
     def __init__(self, sigma: float, stats_reduce_dim: int | None = None, std_dev_epsilon: float = 1e-8) -> None:
@@ -137,11 +198,38 @@ class MeanSigmaStd(_ReducingStats):
         self.epsilon = std_dev_epsilon
 
     def forward(self, x: Tensor) -> Tensor:
-        magnitude = x.abs()
-        if self.stats_reduce_dim is None:
-            return magnitude.mean() + self.sigma * (magnitude.var() + self.epsilon).sqrt()
-        dim = self.stats_reduce_dim
-        return magnitude.mean(dim) + self.sigma * (magnitude.var(dim) + self.epsilon).sqrt()
+        mean, deviation = self.moments(x)
+        return mean + self.sigma * deviation
+
+
+class MeanLearnedSigmaStd(_MagnitudeMoments):
+    """``mean |x| + sigma * std |x|`` with learned *sigma*.
+
+    Args:
+        sigma: where learning starts.
+        stats_output_shape: one value, or one a channel.
+    """
+
+    def __init__(
+        self,
+        sigma: float,
+        stats_output_shape: tuple[int, ...] = SCALAR_SHAPE,
+        stats_reduce_dim: int | None = None,
+        std_dev_epsilon: float = 1e-8,
+    ) -> None:
+        super().__init__(stats_reduce_dim)
+        self.epsilon = std_dev_epsilon
+        self.value = nn.Parameter(torch.full(stats_output_shape, float(sigma)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean, deviation = self.moments(x)
+        return mean + self.value.reshape(mean.shape) * deviation
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        missing_keys: list[str] = args[2]
+        if config.IGNORE_MISSING_KEYS and prefix + "value" in missing_keys:
+            missing_keys.remove(prefix + "value")
 
 
 class _Stats(nn.Module):
@@ -182,13 +270,16 @@ class _ParameterListStats(nn.Module):
         """Whether the statistic is of the quantized parameter alone."""
         return len(self._tracked) == 1
 
-    def forward(self, x: Tensor) -> Tensor:
+    def view(self, x: Tensor) -> Tensor:
+        """The parameters as the statistic takes them; *x* is the one that is quantized."""
         if len(self._tracked) > 1:
             views = [self.view_shape_impl(parameter) for parameter in self._tracked]
-            view: Tensor = torch.cat(views, dim=self.concat_dim)
-        else:
-            view = self.view_shape_impl(x)
-        out: Tensor = self.stats(view)
+            return torch.cat(views, dim=self.concat_dim)
+        out: Tensor = self.view_shape_impl(x)
+        return out
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.stats(self.view(x))
         return out
 
 

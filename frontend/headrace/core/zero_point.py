@@ -9,12 +9,14 @@ from torch import Tensor, nn
 
 from headrace import config
 from headrace.core.functional import abs_binary_sign_grad
+from headrace.core.search import ZeroPointSearch
 from headrace.core.stateless import StatelessBuffer, optional_dtype
 from headrace.core.stats import DEFAULT_MOMENTUM, _ParameterListStats, momentum_update
 from headrace.inject.errors import QuantizerValueError
 
 __all__ = [
     "ParameterFromRuntimeZeroPoint",
+    "ParameterFromStatsFromParameterZeroPoint",
     "ParameterZeroPoint",
     "StatsFromParameterZeroPoint",
     "ZeroZeroPoint",
@@ -46,7 +48,7 @@ class _ScaleShiftZeroPoint(nn.Module):
     def forward(self, offset: Tensor, scale: Tensor, bit_width: Tensor) -> Tensor:
         low: Tensor = self.int_quant.min_int(bit_width)
         if self.quantize_zero_point:
-            out: Tensor = self.int_quant.to_int(scale, low, bit_width, offset)
+            out: Tensor = self.int_quant.integers_of(offset / scale + low, bit_width)
             return out
         return offset / scale + low
 
@@ -77,6 +79,63 @@ class StatsFromParameterZeroPoint(nn.Module):
     def forward(self, x: Tensor, scale: Tensor, bit_width: Tensor) -> Tensor:
         out: Tensor = self.scale_shift_zero_point(-self.parameter_list_stats(x), scale, bit_width)
         return out
+
+
+def _lowest(impl: nn.Module, x: Tensor, scale: Tensor) -> Tensor:
+    """The statistic *impl* of *x*, which is arranged for it."""
+    out: Tensor = impl(x, scale.detach()) if isinstance(impl, ZeroPointSearch) else impl(x)
+    return out
+
+
+class ParameterFromStatsFromParameterZeroPoint(nn.Module):
+    """A learned zero point that starts from a statistic of the parameters at the first call."""
+
+    def __init__(
+        self,
+        int_quant: nn.Module,
+        quantize_zero_point: bool,
+        zero_point_stats_input_view_shape_impl: nn.Module,
+        zero_point_stats_input_concat_dim: int,
+        zero_point_stats_impl: nn.Module,
+        zero_point_shape: tuple[int, ...],
+        tracked_parameter_list: list[nn.Parameter],
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        super().__init__()
+        self.parameter_list_stats = _ParameterListStats(
+            zero_point_stats_impl,
+            zero_point_shape,
+            zero_point_stats_input_view_shape_impl,
+            zero_point_stats_input_concat_dim,
+            tracked_parameter_list,
+        )
+        self.scale_shift_zero_point = _ScaleShiftZeroPoint(int_quant, quantize_zero_point)
+        self.init_done = False
+        self.value = nn.Parameter(torch.zeros(zero_point_shape, dtype=dtype, device=device))
+
+    def forward(self, x: Tensor, scale: Tensor, bit_width: Tensor) -> Tensor:
+        if not self.init_done:
+            stats = self.parameter_list_stats
+            with torch.no_grad():
+                lowest = _lowest(stats.stats.stats_impl, stats.view(x), scale)
+                self.value.copy_(lowest.reshape(self.value.shape))
+            self.init_done = True
+        out: Tensor = self.scale_shift_zero_point(abs_binary_sign_grad(self.value), scale, bit_width)
+        return out
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if not self.init_done:
+            del destination[prefix + "value"]
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        missing_keys: list[str] = args[2]
+        if prefix + "value" not in missing_keys:
+            self.init_done = True
+        elif config.IGNORE_MISSING_KEYS:
+            missing_keys.remove(prefix + "value")
 
 
 class ParameterZeroPoint(nn.Module):
@@ -157,9 +216,10 @@ class ParameterFromRuntimeZeroPoint(nn.Module):
                 self.value.copy_(self.buffer)
             self.counter = self.collect_stats_steps + 1
 
-    def _offset(self, x: Tensor) -> Tensor:
+    def _offset(self, x: Tensor, scale: Tensor) -> Tensor:
         if self.training and self.counter < self.collect_stats_steps:
-            stats = self.zero_point_stats_impl(self.stats_input_view_shape_impl(x)).view(self.zero_point_shape)
+            stats = _lowest(self.zero_point_stats_impl, self.stats_input_view_shape_impl(x), scale)
+            stats = stats.view(self.zero_point_shape)
             self.counter += 1
             momentum_update(self.buffer, stats.detach(), self.momentum, self.counter)
             offset: Tensor = stats + 0.0 * self.value
@@ -169,7 +229,7 @@ class ParameterFromRuntimeZeroPoint(nn.Module):
         return self.buffer if self.is_collecting else self.value
 
     def forward(self, x: Tensor, scale: Tensor, bit_width: Tensor) -> Tensor:
-        out: Tensor = self.scale_shift_zero_point(abs_binary_sign_grad(self._offset(x)), scale, bit_width)
+        out: Tensor = self.scale_shift_zero_point(abs_binary_sign_grad(self._offset(x, scale)), scale, bit_width)
         return out
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:

@@ -10,7 +10,13 @@ from torch import Tensor, nn
 
 from headrace.core.float_quant import FloatFormat
 from headrace.core.functional import integer_range
-from headrace.core.quant import BinaryQuant, RescalingIntQuant, TernaryQuant, TruncIntQuant
+from headrace.core.quant import (
+    BinaryQuant,
+    PrescaledRestrictIntQuantWithInputBitWidth,
+    RescalingIntQuant,
+    TernaryQuant,
+    TruncIntQuant,
+)
 from headrace.export.errors import ExportError
 from headrace.export.recording import Recording
 from headrace.nn.elementwise import STANDARD
@@ -18,6 +24,7 @@ from headrace.proxy import (
     ActQuantProxyFromInjector,
     BiasQuantProxyFromInjector,
     DynamicActQuantProxyFromInjector,
+    GroupwiseActQuantProxyFromInjector,
     WeightQuantProxyFromInjector,
 )
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
@@ -118,9 +125,13 @@ def _integer_format(
     flavour: str,
 ) -> dict[str, Any]:
     if isinstance(seen, FloatQuantTensor):
+        if isinstance(proxy, DynamicActQuantProxyFromInjector):
+            raise ExportError(f"{name}: {flavour} has no minifloat quantizer whose scale depends on the input")
         return _minifloat(tensor_quant, seen.format, name, flavour)
     bits = float(seen.bit_width)
     common = {"bit_width": round(bits), "signed": seen.signed, "narrow": bool(proxy.is_narrow_range)}
+    if isinstance(proxy, GroupwiseActQuantProxyFromInjector):
+        raise ExportError(f"{name}: {flavour} has no operator with a scale for every group of each input")
     if isinstance(proxy, DynamicActQuantProxyFromInjector):
         if flavour != "QCDQ":
             raise ExportError(f"{name}: {flavour} is a static format, it cannot hold a dynamic quantizer; use QCDQ")
@@ -137,6 +148,8 @@ def _integer_format(
             "rounding": "ROUND",
             "threshold": threshold,
         }
+    if isinstance(tensor_quant, PrescaledRestrictIntQuantWithInputBitWidth):
+        return {**common, "kind": "int", "rounding": "ROUND"}
     if isinstance(tensor_quant, TruncIntQuant):
         return {**common, "kind": "trunc", "rounding": _trunc_rounding(tensor_quant, seen, name, flavour)}
     if role != "act":  # already quantized: any rounding keeps it

@@ -11,11 +11,13 @@ from headrace.inject.errors import QuantizerValueError
 __all__ = [
     "BitWidthImplType",
     "FloatToIntImplType",
+    "LearnedRoundImplType",
     "QuantType",
     "RestrictValueType",
     "ScalingImplType",
     "ScalingPerOutputType",
     "StatsOp",
+    "TruncScalingImplType",
 ]
 
 
@@ -78,6 +80,14 @@ class FloatToIntImplType(Directive):
     STOCHASTIC_ROUND = "STOCHASTIC_ROUND"
 
 
+class LearnedRoundImplType(Directive):
+    """What the learned values of LEARNED_ROUND mean."""
+
+    HARD_SIGMOID = "HARD_SIGMOID"
+    SIGMOID = "SIGMOID"
+    IDENTITY = "IDENTITY"
+
+
 class ScalingImplType(Directive):
     """How the scale comes about."""
 
@@ -87,6 +97,13 @@ class ScalingImplType(Directive):
     AFFINE_STATS = "AFFINE_STATS"
     PARAMETER = "PARAMETER"
     PARAMETER_FROM_STATS = "PARAMETER_FROM_STATS"
+
+
+class TruncScalingImplType(Directive):
+    """How many bits a truncation cuts off: down to the most significant ones, or as a scale says."""
+
+    MSB = "MSB"
+    WRAPPER = "WRAPPER"
 
 
 class ScalingPerOutputType(Directive):

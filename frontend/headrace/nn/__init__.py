@@ -1,8 +1,16 @@
 """Quantized layers for training, with the keyword surface of Brevitas, and their exact deployed form."""
 
 from headrace.nn.finalize import Finalized, FinalizeReport, OutputDifference, finalize
-from headrace.nn.quant_accumulator import TruncQuantAccumulator
-from headrace.nn.quant_activation import QuantHardTanh, QuantIdentity, QuantReLU, QuantSigmoid, QuantTanh
+from headrace.nn.hadamard_classifier import HadamardClassifier
+from headrace.nn.quant_accumulator import ClampQuantAccumulator, TruncQuantAccumulator
+from headrace.nn.quant_activation import (
+    QuantHardSwish,
+    QuantHardTanh,
+    QuantIdentity,
+    QuantReLU,
+    QuantSigmoid,
+    QuantTanh,
+)
 from headrace.nn.quant_conv import QuantConv1d, QuantConv2d, QuantConv3d
 from headrace.nn.quant_conv_transpose import QuantConvTranspose1d, QuantConvTranspose2d, QuantConvTranspose3d
 from headrace.nn.quant_eltwise import QuantCat, QuantEltwiseAdd
@@ -25,12 +33,15 @@ from headrace.nn.quant_scale_bias import (
     QuantScaleBias,
     ScaleBias,
 )
+from headrace.nn.quant_sdpa import QuantScaledDotProductAttention, ScaledDotProductAttention
 
 __all__ = [
     "BatchNorm1dToQuantScaleBias",
     "BatchNorm2dToQuantScaleBias",
+    "ClampQuantAccumulator",
     "FinalizeReport",
     "Finalized",
+    "HadamardClassifier",
     "OutputDifference",
     "QuantCat",
     "QuantConv1d",
@@ -41,6 +52,7 @@ __all__ = [
     "QuantConvTranspose3d",
     "QuantEltwiseAdd",
     "QuantEmbedding",
+    "QuantHardSwish",
     "QuantHardTanh",
     "QuantIdentity",
     "QuantLSTM",
@@ -51,12 +63,14 @@ __all__ = [
     "QuantRNN",
     "QuantReLU",
     "QuantScaleBias",
+    "QuantScaledDotProductAttention",
     "QuantSigmoid",
     "QuantTanh",
     "QuantUpsample",
     "QuantUpsamplingBilinear2d",
     "QuantUpsamplingNearest2d",
     "ScaleBias",
+    "ScaledDotProductAttention",
     "TruncAdaptiveAvgPool2d",
     "TruncAvgPool2d",
     "TruncQuantAccumulator",

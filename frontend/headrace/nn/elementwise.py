@@ -40,10 +40,23 @@ class Softmax(nn.Softmax):
         return super().forward(input) if self.training else through_float64(super().forward, input)
 
 
+def hard_swish(x: Tensor) -> Tensor:
+    """``x * clamp(x / 6 + 1/2, 0, 1)``."""
+    return x * (x / 6.0 + 0.5).clamp(0.0, 1.0)
+
+
+class Hardswish(nn.Hardswish):
+    """Hard swish; canonical in evaluation."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input) if self.training else through_float64(hard_swish, input)
+
+
 STANDARD: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
     Sigmoid: lambda module: nn.Sigmoid(),
     Tanh: lambda module: nn.Tanh(),
     Softmax: lambda module: nn.Softmax(module.dim),
+    Hardswish: lambda module: nn.Hardswish(),
 }
 """The torch module for a canonical one: a file names the function, its arithmetic is the reader's."""
 

@@ -25,7 +25,7 @@ from torch.utils import _pytree as pytree
 
 from headrace.inject.errors import QuantLayerError
 from headrace.nn import exact
-from headrace.nn.elementwise import CanonicalBatchNorm, batch_norm_constants, through_float64
+from headrace.nn.elementwise import CanonicalBatchNorm, batch_norm_constants, hard_swish, through_float64
 from headrace.nn.quant_layer import QuantWeightBiasInputOutputLayer
 from headrace.quant_tensor import IntQuantTensor, unpack_quant_tensor
 from headrace.quant_tensor.average_pool import POOLS
@@ -111,6 +111,8 @@ class CanonicalArithmetic(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in _TRANSCENDENTAL and isinstance(args[0], Tensor) and args[0].dtype == torch.float32:
             return through_float64(lambda x: func(x, *args[1:], **kwargs), args[0])
+        if func is F.hardswish and args[0].dtype == torch.float32:
+            return through_float64(hard_swish, args[0])
         if func is F.batch_norm:
             return _batch_norm(*unpack_quant_tensor(args), **unpack_quant_tensor(kwargs))
         if func in POOLS:

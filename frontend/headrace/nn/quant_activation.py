@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from headrace.nn.elementwise import Sigmoid, Tanh
+from headrace.nn.elementwise import Hardswish, Sigmoid, Tanh
 from headrace.nn.quant_layer import QuantNonLinearActLayer
 from headrace.quant import Int8ActPerTensorFloat, Int8ActPerTensorFloatMinMaxInit, Uint8ActPerTensorFloat
 
@@ -48,6 +48,22 @@ class QuantTanh(QuantNonLinearActLayer):
         **kwargs: object,
     ) -> None:
         super().__init__(Tanh, False, input_quant, act_quant, return_quant_tensor, kwargs)
+
+
+class QuantHardSwish(QuantNonLinearActLayer):
+    """Hard swish, then quantization to unsigned integers (negative results become 0). For arguments see the base class.
+
+    A quantizer with a zero point, such as :class:`headrace.quant.ShiftedUint8ActPerTensorFloat`, keeps them.
+    """
+
+    def __init__(
+        self,
+        act_quant: Any = Uint8ActPerTensorFloat,
+        input_quant: Any = None,
+        return_quant_tensor: bool = False,
+        **kwargs: object,
+    ) -> None:
+        super().__init__(Hardswish, False, input_quant, act_quant, return_quant_tensor, kwargs)
 
 
 class QuantHardTanh(QuantNonLinearActLayer):

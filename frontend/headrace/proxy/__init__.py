@@ -2,6 +2,9 @@
 
 from headrace.proxy.parameter_quant import (
     BiasQuantProxyFromInjector,
+    DecoupledWeightQuantProxyFromInjector,
+    GroupwiseWeightFloatQuantProxyFromInjector,
+    GroupwiseWeightQuantProxyFromInjector,
     InputAwareWeightQuantProxyFromInjector,
     WeightFloatQuantProxyFromInjector,
     WeightQuantProxyFromInjector,
@@ -10,8 +13,12 @@ from headrace.proxy.quant_proxy import QuantProxyFromInjector
 from headrace.proxy.runtime_quant import (
     ActFloatQuantProxyFromInjector,
     ActQuantProxyFromInjector,
+    ClampQuantProxyFromInjector,
+    DynamicActFloatQuantProxyFromInjector,
     DynamicActQuantProxyFromInjector,
     FusedActivationQuantProxy,
+    GroupwiseActFloatQuantProxyFromInjector,
+    GroupwiseActQuantProxyFromInjector,
     TruncQuantProxyFromInjector,
 )
 
@@ -19,8 +26,15 @@ __all__ = [
     "ActFloatQuantProxyFromInjector",
     "ActQuantProxyFromInjector",
     "BiasQuantProxyFromInjector",
+    "ClampQuantProxyFromInjector",
+    "DecoupledWeightQuantProxyFromInjector",
+    "DynamicActFloatQuantProxyFromInjector",
     "DynamicActQuantProxyFromInjector",
     "FusedActivationQuantProxy",
+    "GroupwiseActFloatQuantProxyFromInjector",
+    "GroupwiseActQuantProxyFromInjector",
+    "GroupwiseWeightFloatQuantProxyFromInjector",
+    "GroupwiseWeightQuantProxyFromInjector",
     "InputAwareWeightQuantProxyFromInjector",
     "QuantProxyFromInjector",
     "TruncQuantProxyFromInjector",

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from headrace.inject import ExtendedInjector
 from headrace.inject.errors import QuantLayerError
 from headrace.inject.resolver import Resolver
+from headrace.proxy.grouping import Grouping
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
 from headrace.quant_tensor import FloatQuantTensor, IntQuantTensor
 
@@ -50,7 +51,11 @@ class WeightQuantProxyFromInjector(_ParameterQuantProxy):
     def forward(self, x: Tensor) -> Any:
         if not self.is_quant_enabled:
             return x
-        return self._quant_tensor(self.tensor_quant(x))
+        return self._quant_tensor(self._apply_quantizer(x))
+
+    def _apply_quantizer(self, x: Tensor) -> Any:
+        """What the quantizer makes of *x*: value, scale, zero point and more."""
+        return self.tensor_quant(x)
 
     def _quantized(self) -> Any:
         return self(self.tracked_parameter_list[0]) if self.is_quant_enabled else None
@@ -80,6 +85,38 @@ class WeightFloatQuantProxyFromInjector(WeightQuantProxyFromInjector):
     def _quant_tensor(self, out: Any) -> FloatQuantTensor:
         value, scale, zero_point, float_format = out
         return FloatQuantTensor(value, scale, zero_point, float_format, self.training)
+
+
+class GroupwiseWeightQuantProxyFromInjector(Grouping, WeightQuantProxyFromInjector):
+    """Quantizes a weight with a scale for every group; the scale of its quant tensor has the shape of the weight."""
+
+    def _apply_quantizer(self, x: Tensor) -> Any:
+        return self.without_groups(self.tensor_quant(x), x)
+
+
+class GroupwiseWeightFloatQuantProxyFromInjector(Grouping, WeightFloatQuantProxyFromInjector):
+    """The same for minifloats."""
+
+    def _apply_quantizer(self, x: Tensor) -> Any:
+        return self.without_groups(self.tensor_quant(x), x)
+
+
+class DecoupledWeightQuantProxyFromInjector(WeightQuantProxyFromInjector):
+    """Quantizes a weight with one scale before the rounding and another after it."""
+
+    def _before_rounding(self, index: int) -> Tensor | None:
+        if not self.is_quant_enabled:
+            return None
+        out: Tensor = self.tensor_quant(self.tracked_parameter_list[0])[index]
+        return out
+
+    def pre_scale(self) -> Tensor | None:
+        """Scale before the rounding, or ``None`` when not quantized."""
+        return self._before_rounding(4)
+
+    def pre_zero_point(self) -> Tensor | None:
+        """Zero point before the rounding, or ``None`` when not quantized."""
+        return self._before_rounding(5)
 
 
 class InputAwareWeightQuantProxyFromInjector(WeightQuantProxyFromInjector):

@@ -62,7 +62,7 @@ class QuantProxyFromInjector(nn.Module):
         self.is_signed = None if signed is None else bool(signed)
         self.is_narrow_range = None if narrow is None else bool(narrow)
         rounding = getattr(getattr(self.tensor_quant, "int_quant", None), "float_to_int_impl", None)
-        self.rounding_mode = getattr(type(rounding), "qonnx_mode", None)
+        self.rounding_mode = getattr(rounding, "qonnx_mode", None)
 
     @property
     def is_quant_enabled(self) -> bool:

@@ -13,6 +13,7 @@ from headrace.core.quant import IntegerGrid, RescalingIntQuant, TensorQuantOutpu
 from headrace.core.tracked_state import TrackedState
 from headrace.inject.errors import QuantLayerError
 from headrace.inject.resolver import Resolver
+from headrace.proxy.grouping import Grouping
 from headrace.proxy.quant_proxy import QuantProxyFromInjector
 from headrace.quant_tensor import FloatQuantTensor, IntQuantTensor, unpack_quant_tensor
 
@@ -88,7 +89,7 @@ class ActQuantProxyFromInjector(QuantProxyFromInjector):
             fused.tensor_quant(value)
             return value
         if self.is_quant_enabled:
-            return self._quant_tensor(fused(value))
+            return self._quant_tensor(self._apply_quantizer(fused, value))
         value = fused.activation_impl(value)
         if self.is_passthrough_act and isinstance(x, IntQuantTensor):
             return x.set(value=value, training=self.training)
@@ -103,6 +104,10 @@ class ActQuantProxyFromInjector(QuantProxyFromInjector):
             self._grid = fused.constants(x) if fused.tensor_quant is not None else None
             self._grid_state = TrackedState(self)
         return self._grid
+
+    def _apply_quantizer(self, fused: FusedActivationQuantProxy, x: Tensor) -> Any:
+        """What activation and quantizer make of *x*: value, scale, zero point and more."""
+        return fused(x)
 
     _grid: IntegerGrid | None = None
     _grid_state: TrackedState | None = None
@@ -161,6 +166,44 @@ class DynamicActQuantProxyFromInjector(ActQuantProxyFromInjector):
         raise QuantLayerError(
             "the zero point of a dynamic quantizer depends on its input; read it off the quant tensor"
         )
+
+
+class DynamicActFloatQuantProxyFromInjector(DynamicActQuantProxyFromInjector, ActFloatQuantProxyFromInjector):
+    """The same for minifloats."""
+
+
+class GroupwiseActQuantProxyFromInjector(Grouping, DynamicActQuantProxyFromInjector):
+    """Quantizes activations with a scale for every group of each input."""
+
+    def _apply_quantizer(self, fused: FusedActivationQuantProxy, x: Tensor) -> Any:
+        return self.without_groups(fused(x), x)
+
+
+class GroupwiseActFloatQuantProxyFromInjector(Grouping, DynamicActFloatQuantProxyFromInjector):
+    """The same for minifloats."""
+
+    def _apply_quantizer(self, fused: FusedActivationQuantProxy, x: Tensor) -> Any:
+        return self.without_groups(fused(x), x)
+
+
+class ClampQuantProxyFromInjector(QuantProxyFromInjector):
+    """Clamps the integers of a quant tensor, keeping its scale; a plain tensor passes.
+
+    Raises:
+        QuantLayerError: a zero point, or integers signed otherwise than the quantizer says.
+    """
+
+    def forward(self, x: Any) -> Any:
+        if not self.is_quant_enabled or not isinstance(x, IntQuantTensor):
+            return x
+        if bool((x.zero_point != 0).any()):
+            raise QuantLayerError("clamping integers with a zero point is not supported: quantize without one before")
+        if x.signed != self.is_signed:
+            kind = "signed" if x.signed else "unsigned"
+            raise QuantLayerError(f"the clamping quantizer has signed={self.is_signed}, the integers are {kind}")
+        scale = x.scale.to(x.value.dtype)
+        value, _, zero_point, bit_width = self.tensor_quant(x.value, scale, x.bit_width)
+        return IntQuantTensor(value, scale, zero_point, bit_width, x.signed, self.training)
 
 
 class TruncQuantProxyFromInjector(QuantProxyFromInjector):

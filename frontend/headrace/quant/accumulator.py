@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
-
 from headrace.core.accumulator import AccumulatorAwareIntQuant
-from headrace.inject import value
 from headrace.inject.enum import BitWidthImplType, QuantType, RestrictValueType, ScalingImplType, ScalingPerOutputType
 from headrace.proxy.parameter_quant import InputAwareWeightQuantProxyFromInjector
+from headrace.quant.decoupled import LargestOverIntegers
 from headrace.quant.solver import WeightQuantSolver
 
 __all__ = [
@@ -20,7 +18,7 @@ __all__ = [
 ]
 
 
-class AccumulatorAwareWeightQuant(WeightQuantSolver):
+class AccumulatorAwareWeightQuant(LargestOverIntegers, WeightQuantSolver):
     """A2Q: the sum of weight magnitudes of a channel is bounded so that ``accumulator_bit_width`` bits suffice."""
 
     proxy_class = InputAwareWeightQuantProxyFromInjector
@@ -35,13 +33,6 @@ class AccumulatorAwareWeightQuant(WeightQuantSolver):
     accumulator_bit_width = 32
     zero_center = False
     pre_scaling_min_val = 1e-10
-
-    @value
-    def scaling_init(tracked_parameter_list: list[Tensor], output_channel_dim: int, bit_width: int) -> Tensor:
-        weight = tracked_parameter_list[0].detach()
-        others = [d for d in range(weight.dim()) if d != output_channel_dim]
-        largest = weight.abs().amax(others, keepdim=True).clamp_min(1e-10)
-        return largest / float(2 ** (bit_width - 1) - 1)
 
 
 class AccumulatorAwareZeroCenterWeightQuant(AccumulatorAwareWeightQuant):

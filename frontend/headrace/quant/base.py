@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
-
 from headrace.core.function_wrapper import CeilSte
+from headrace.core.half_quadratic import HalfQuadraticOptimizerScale, HalfQuadraticOptimizerZeroPoint
 from headrace.core.quant import ClampedBinaryQuant
 from headrace.core.search import MSEThreshold
-from headrace.core.stats import NegativeMinOrZero, NegativePercentileOrZero
-from headrace.core.zero_point import ParameterFromRuntimeZeroPoint, StatsFromParameterZeroPoint, ZeroZeroPoint
+from headrace.core.search import MSEZeroPoint as MSEZeroPointSearch
+from headrace.core.stats import AbsMax, AbsMinMax, NegativeMinOrZero, NegativePercentileOrZero
+from headrace.core.zero_point import (
+    ParameterFromRuntimeZeroPoint,
+    ParameterFromStatsFromParameterZeroPoint,
+    StatsFromParameterZeroPoint,
+    ZeroZeroPoint,
+)
 from headrace.inject import ExtendedInjector, this
 from headrace.inject.enum import (
     BitWidthImplType,
@@ -100,6 +105,69 @@ class MSESymmetricScale(ExtendedInjector):
     mse_iters = 20
 
 
+class MSEAsymmetricScale(MSESymmetricScale):
+    """The same for integers with a zero point, which follows the smallest value meanwhile."""
+
+    mse_init_op = AbsMinMax
+    asymmetric = True
+
+
+class MSEZeroPoint(ExtendedInjector):
+    """A learned zero point that starts from a search over 20 candidates at the scale found before."""
+
+    zero_point_stats_impl: Any = MSEZeroPointSearch
+    mse_iters = 20
+
+
+class MSEWeightZeroPoint(MSEZeroPoint):
+    """For weights."""
+
+    zero_point_impl: Any = ParameterFromStatsFromParameterZeroPoint
+
+
+class MSEActZeroPoint(MSEZeroPoint):
+    """For activations."""
+
+    zero_point_impl: Any = ParameterFromRuntimeZeroPoint
+
+
+class HQOScale(ExtendedInjector):
+    """A learned scale that starts from half-quadratic optimization."""
+
+    scaling_impl_type = ScalingImplType.PARAMETER_FROM_STATS
+    scaling_stats_impl = HalfQuadraticOptimizerScale
+    hqo_init_op_scale: Any = AbsMax
+
+
+class HQOSymmetricScale(HQOScale):
+    """It starts from ``max |x|``."""
+
+
+class HQOAsymmetricScale(HQOScale):
+    """It starts from ``max(x) - min(x, 0)``."""
+
+    hqo_init_op_scale = AbsMinMax
+
+
+class HQOZeroPoint(ExtendedInjector):
+    """A learned zero point that starts from half-quadratic optimization at the given scale; not an integer."""
+
+    zero_point_stats_impl: Any = HalfQuadraticOptimizerZeroPoint
+    quantize_zero_point = False
+
+
+class HQOWeightZeroPoint(HQOZeroPoint):
+    """For weights."""
+
+    zero_point_impl: Any = ParameterFromStatsFromParameterZeroPoint
+
+
+class HQOActZeroPoint(HQOZeroPoint):
+    """For activations."""
+
+    zero_point_impl: Any = ParameterFromRuntimeZeroPoint
+
+
 class IntQuant(ExtendedInjector):
     """Signed integers, the whole range."""
 
@@ -108,7 +176,7 @@ class IntQuant(ExtendedInjector):
     float_to_int_impl_type = FloatToIntImplType.ROUND
     narrow_range = False
     signed = True
-    zero_point_impl: type[nn.Module] = ZeroZeroPoint
+    zero_point_impl: Any = ZeroZeroPoint
 
 
 class NarrowIntQuant(IntQuant):
@@ -127,7 +195,7 @@ class ShiftedMinUintQuant(UintQuant):
     """Unsigned integers with a zero point that follows ``min(w, 0)``."""
 
     quantize_zero_point = True
-    zero_point_impl = StatsFromParameterZeroPoint
+    zero_point_impl: Any = StatsFromParameterZeroPoint
     zero_point_stats_impl = NegativeMinOrZero
     zero_point_shape = this.scaling_shape
     zero_point_stats_input_view_shape_impl = this.scaling_stats_input_view_shape_impl
@@ -138,7 +206,7 @@ class ShiftedParamFromPercentileUintQuant(UintQuant):
     """Unsigned integers with a learned zero point that starts from the 0.001 percentile."""
 
     quantize_zero_point = True
-    zero_point_impl = ParameterFromRuntimeZeroPoint
+    zero_point_impl: Any = ParameterFromRuntimeZeroPoint
     zero_point_stats_impl = NegativePercentileOrZero
     low_percentile_q = 0.001
     zero_point_shape = this.scaling_shape

@@ -1,5 +1,7 @@
 """Integer quantizers with a power-of-two scale."""
 
+from headrace.core.function_wrapper import CeilSte
+from headrace.inject.enum import RestrictValueType
 from headrace.quant.base import (
     IntQuant,
     MaxStatsScaling,
@@ -11,9 +13,11 @@ from headrace.quant.base import (
     PerTensorPoTScaling8bit,
     UintQuant,
 )
+from headrace.quant.decoupled import WeightPerTensorFloatDecoupledL2Param
 from headrace.quant.solver import ActQuantSolver, BiasQuantSolver, WeightQuantSolver
 
 __all__ = [
+    "Int4WeightPerTensorFixedPointDecoupled",
     "Int8ActPerTensorFixedPoint",
     "Int8ActPerTensorFixedPointMSE",
     "Int8ActPerTensorFixedPointMinMaxInit",
@@ -76,3 +80,11 @@ class Int8ActPerTensorFixedPointMSE(MSESymmetricScale, Int8ActPerTensorFixedPoin
 
 class Uint8ActPerTensorFixedPointMSE(MSESymmetricScale, Uint8ActPerTensorFixedPoint):
     """8-bit unsigned activations, power-of-two scale of least squared error."""
+
+
+class Int4WeightPerTensorFixedPointDecoupled(WeightPerTensorFloatDecoupledL2Param):
+    """4-bit narrow signed weights, normalized by channel maxima, one learned power-of-two scale."""
+
+    bit_width = 4
+    restrict_scaling_type = RestrictValueType.POWER_OF_TWO
+    restrict_value_float_to_int_impl = CeilSte

@@ -1,9 +1,9 @@
 """Quantizers that do not quantize."""
 
 from headrace.inject.enum import QuantType
-from headrace.quant.solver import ActQuantSolver, BiasQuantSolver, TruncQuantSolver, WeightQuantSolver
+from headrace.quant.solver import ActQuantSolver, BiasQuantSolver, ClampQuantSolver, TruncQuantSolver, WeightQuantSolver
 
-__all__ = ["NoneActQuant", "NoneBiasQuant", "NoneTruncQuant", "NoneWeightQuant"]
+__all__ = ["NoneActQuant", "NoneBiasQuant", "NoneClampQuant", "NoneTruncQuant", "NoneWeightQuant"]
 
 
 class NoneWeightQuant(WeightQuantSolver):
@@ -29,5 +29,11 @@ class NoneBiasQuant(BiasQuantSolver):
 
 class NoneTruncQuant(TruncQuantSolver):
     """``trunc_quant=None``."""
+
+    quant_type = QuantType.FP
+
+
+class NoneClampQuant(ClampQuantSolver):
+    """``clamp_quant=None``."""
 
     quant_type = QuantType.FP

@@ -1,7 +1,7 @@
 """Integer quantizers with a float scale."""
 
 from headrace.core.function_wrapper import TensorClamp
-from headrace.inject.enum import BitWidthImplType, FloatToIntImplType, QuantType
+from headrace.inject.enum import BitWidthImplType, FloatToIntImplType, QuantType, TruncScalingImplType
 from headrace.quant.accumulator import (
     Int8AccumulatorAwareWeightQuant,
     Int8AccumulatorAwareZeroCenterWeightQuant,
@@ -9,6 +9,7 @@ from headrace.quant.accumulator import (
 from headrace.quant.base import (
     BatchQuantStatsScaling1d,
     BatchQuantStatsScaling2d,
+    HQOSymmetricScale,
     IntQuant,
     MaxStatsScaling,
     MSESymmetricScale,
@@ -17,11 +18,25 @@ from headrace.quant.base import (
     ParamMinMaxInitScaling,
     PerChannelFloatScaling8bit,
     PerTensorFloatScaling8bit,
+    PerTensorPoTScaling8bit,
     UintQuant,
 )
-from headrace.quant.solver import ActQuantSolver, BiasQuantSolver, TruncQuantSolver, WeightQuantSolver
+from headrace.quant.decoupled import (
+    WeightNormPerChannelFloatDecoupled,
+    WeightPerChannelFloatDecoupled,
+    WeightPerTensorFloatDecoupledL2Param,
+)
+from headrace.quant.solver import (
+    ActQuantSolver,
+    BiasQuantSolver,
+    ClampQuantSolver,
+    TruncQuantSolver,
+    WeightQuantSolver,
+)
 
 __all__ = [
+    "ClampTo8bit",
+    "Int4WeightPerTensorFloatDecoupled",
     "Int8AccumulatorAwareWeightQuant",
     "Int8AccumulatorAwareZeroCenterWeightQuant",
     "Int8ActPerTensorFloat",
@@ -31,15 +46,20 @@ __all__ = [
     "Int8ActPerTensorFloatMinMaxInit",
     "Int8Bias",
     "Int8BiasPerTensorFloatInternalScaling",
+    "Int8WeightNormL2PerChannelFixedPoint",
     "Int8WeightPerChannelFloat",
+    "Int8WeightPerChannelFloatDecoupled",
+    "Int8WeightPerChannelFloatHQO",
     "Int8WeightPerChannelFloatMSE",
     "Int8WeightPerTensorFloat",
+    "Int8WeightPerTensorFloatHQO",
     "Int8WeightPerTensorFloatMSE",
     "Int16Bias",
     "Int24Bias",
     "Int32Bias",
     "IntBias",
     "RoundTo8bit",
+    "ShiftRoundSaturateTo8bit",
     "TruncTo8bit",
     "Uint8ActPerTensorFloat",
     "Uint8ActPerTensorFloatBatchQuant1d",
@@ -161,3 +181,44 @@ class Int8ActPerTensorFloatMSE(MSESymmetricScale, Int8ActPerTensorFloat):
 
 class Uint8ActPerTensorFloatMSE(MSESymmetricScale, Uint8ActPerTensorFloat):
     """8-bit unsigned activations, float scale of least squared error."""
+
+
+class ShiftRoundSaturateTo8bit(ParamFromRuntimePercentileScaling, PerTensorPoTScaling8bit, TruncQuantSolver):
+    """8 bits of an integer from a position that starts from statistics: shifted, rounded and saturated."""
+
+    quant_type = QuantType.INT
+    bit_width_impl_type = BitWidthImplType.CONST
+    float_to_int_impl_type = FloatToIntImplType.ROUND
+    trunc_scaling_impl_type = TruncScalingImplType.WRAPPER
+
+
+class ClampTo8bit(IntQuant, ClampQuantSolver):
+    """The integers of an accumulator within 8 signed bits, at the same scale."""
+
+    bit_width = 8
+
+
+class Int4WeightPerTensorFloatDecoupled(WeightPerTensorFloatDecoupledL2Param):
+    """4-bit narrow signed weights, normalized by channel maxima, one learned scale; for depthwise weights."""
+
+    bit_width = 4
+
+
+class Int8WeightPerChannelFloatDecoupled(WeightPerChannelFloatDecoupled):
+    """8-bit narrow signed weights, normalized by ``max |w|``, a learned scale an output channel."""
+
+    bit_width = 8
+
+
+class Int8WeightNormL2PerChannelFixedPoint(WeightNormPerChannelFloatDecoupled):
+    """8-bit narrow signed weights with L2 weight normalization, a learned norm and float scale an output channel."""
+
+    bit_width = 8
+
+
+class Int8WeightPerTensorFloatHQO(HQOSymmetricScale, Int8WeightPerTensorFloat):
+    """8-bit narrow signed weights, one learned scale that starts from half-quadratic optimization."""
+
+
+class Int8WeightPerChannelFloatHQO(HQOSymmetricScale, Int8WeightPerChannelFloat):
+    """8-bit narrow signed weights, a learned scale an output channel that starts from half-quadratic optimization."""

@@ -1,7 +1,13 @@
 """Rounding, clamping and view functions as modules, so that a quantizer can be assembled from them."""
 
-from headrace.core.function_wrapper.clamp import ScalarClamp, TensorClamp
-from headrace.core.function_wrapper.misc import Identity, LogTwo, PowerOfTwo
+from headrace.core.function_wrapper.clamp import ClampMin, ScalarClamp, TensorClamp
+from headrace.core.function_wrapper.learned_round import (
+    LearnedRoundHardSigmoid,
+    LearnedRoundIdentity,
+    LearnedRoundSigmoid,
+    LearnedRoundSte,
+)
+from headrace.core.function_wrapper.misc import Abs, Identity, LogTwo, PowerOfTwo
 from headrace.core.function_wrapper.ops_ste import (
     CeilSte,
     DPURoundSte,
@@ -10,29 +16,42 @@ from headrace.core.function_wrapper.ops_ste import (
     RoundSte,
     RoundToZeroSte,
     ScalarClampMinSte,
+    ScalarClampSte,
+    ScalarSignedClampMinSte,
     TensorClampSte,
 )
 from headrace.core.function_wrapper.shape import (
+    DynamicOverSubChannelBlockView,
     OverBatchOverOutputChannelView,
     OverBatchOverTensorView,
     OverOutputChannelView,
     OverOutputFeaturesView,
+    OverSubChannelBlockView,
     OverTensorView,
     PermuteDims,
     StatsInputViewShapeImpl,
 )
+from headrace.core.function_wrapper.stochastic_round import StochasticRoundSte
 
 __all__ = [
+    "Abs",
     "CeilSte",
+    "ClampMin",
     "DPURoundSte",
+    "DynamicOverSubChannelBlockView",
     "FloorSte",
     "Identity",
     "InplaceTensorClampSte",
+    "LearnedRoundHardSigmoid",
+    "LearnedRoundIdentity",
+    "LearnedRoundSigmoid",
+    "LearnedRoundSte",
     "LogTwo",
     "OverBatchOverOutputChannelView",
     "OverBatchOverTensorView",
     "OverOutputChannelView",
     "OverOutputFeaturesView",
+    "OverSubChannelBlockView",
     "OverTensorView",
     "PermuteDims",
     "PowerOfTwo",
@@ -40,7 +59,10 @@ __all__ = [
     "RoundToZeroSte",
     "ScalarClamp",
     "ScalarClampMinSte",
+    "ScalarClampSte",
+    "ScalarSignedClampMinSte",
     "StatsInputViewShapeImpl",
+    "StochasticRoundSte",
     "TensorClamp",
     "TensorClampSte",
 ]

@@ -14,6 +14,17 @@ class TensorClamp(nn.Module):
         return functional.tensor_clamp(x, min_val, max_val)
 
 
+class ClampMin(nn.Module):
+    """Lower bound by a number; no gradient below it."""
+
+    def __init__(self, min_val: float) -> None:
+        super().__init__()
+        self.min_val = min_val
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.clamp_min(self.min_val)
+
+
 class ScalarClamp(nn.Module):
     """Clamps between two numbers."""
 

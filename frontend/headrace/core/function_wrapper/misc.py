@@ -5,12 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from headrace.core.functional import abs_binary_sign_grad
+
 
 class Identity(nn.Module):
     """Returns its input."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x
+
+
+class Abs(nn.Module):
+    """``|x|``, with the gradient +1 at 0."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return abs_binary_sign_grad(x)
 
 
 class PowerOfTwo(nn.Module):

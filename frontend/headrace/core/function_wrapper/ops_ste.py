@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from headrace.core import functional
+from headrace.inject.errors import QuantizerValueError
 
 
 class _Rounding(nn.Module):
@@ -65,6 +66,33 @@ class ScalarClampMinSte(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.clamp_min_ste(x, self.min_val)
+
+
+class ScalarSignedClampMinSte(nn.Module):
+    """Lower bound of the magnitude by a number, sign kept, gradient of the identity."""
+
+    def __init__(self, min_val: float) -> None:
+        super().__init__()
+        if min_val == 0:
+            raise QuantizerValueError("min_val of a bound of magnitudes must not be 0")
+        self.min_val = abs(min_val)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.straight_through(x, lambda t: functional.binary_sign(t) * t.abs().clamp_min(self.min_val))
+
+
+class ScalarClampSte(nn.Module):
+    """Clamps between two numbers, gradient of the identity."""
+
+    def __init__(self, min_val: float, max_val: float) -> None:
+        super().__init__()
+        if min_val > max_val:
+            raise QuantizerValueError(f"min_val={min_val} is above max_val={max_val}")
+        self.min_val = min_val
+        self.max_val = max_val
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.straight_through(x, lambda t: t.clamp(self.min_val, self.max_val))
 
 
 class TensorClampSte(nn.Module):

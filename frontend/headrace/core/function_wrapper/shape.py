@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from headrace.core.function_wrapper.misc import Identity
+from headrace.core.groupwise import grouped
 
 
 class PermuteDims(nn.Module):
@@ -67,6 +68,22 @@ class OverOutputFeaturesView(_PermutedView):
         return y.reshape(-1, y.shape[-1])
 
 
+class OverSubChannelBlockView(nn.Module):
+    """Dimension *group_dim* as ``(groups, group_size)``; see :func:`headrace.core.groupwise.grouped`."""
+
+    def __init__(self, group_size: int, group_dim: int) -> None:
+        super().__init__()
+        self.group_size = group_size
+        self.group_dim = group_dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        return grouped(x, self.group_size, self.group_dim)
+
+
+DynamicOverSubChannelBlockView = OverSubChannelBlockView
+"""The same: no view depends on the size of what it gets."""
+
+
 class StatsInputViewShapeImpl:
     """The views by the names that quantizers use."""
 
@@ -75,3 +92,5 @@ class StatsInputViewShapeImpl:
     OVER_BATCH_OVER_TENSOR = OverBatchOverTensorView
     OVER_BATCH_OVER_OUTPUT_CHANNELS = OverBatchOverOutputChannelView
     OVER_OUTPUT_FEATURES = OverOutputFeaturesView
+    OVER_SUBCHANNEL_BLOCK = OverSubChannelBlockView
+    DYNAMIC_OVER_SUBCHANNEL_BLOCK = DynamicOverSubChannelBlockView

@@ -5,9 +5,11 @@ Every implementation is called with the tensor to quantize and the largest integ
 """
 
 from headrace.core.scaling.initialized import ParameterFromRuntimeStatsScaling, ParameterFromStatsFromParameterScaling
-from headrace.core.scaling.integer import IntScaling, PowerOfTwoIntScaling
+from headrace.core.scaling.integer import IntScaling, PowerOfTwoIntScaling, SharedExponentIntScaling, UnitIntScaling
+from headrace.core.scaling.pre_scaling import ParameterPreScalingWeightNorm
 from headrace.core.scaling.standalone import ConstScaling, ParameterScaling
 from headrace.core.scaling.statistics import RuntimeStatsScaling, StatsFromParameterScaling
+from headrace.core.scaling.truncation import TruncMsbScaling, TruncScalingWrapper
 from headrace.core.stats import SCALAR_SHAPE
 from headrace.inject.enum import ScalingImplType, ScalingPerOutputType
 
@@ -21,10 +23,15 @@ __all__ = [
     "IntScaling",
     "ParameterFromRuntimeStatsScaling",
     "ParameterFromStatsFromParameterScaling",
+    "ParameterPreScalingWeightNorm",
     "ParameterScaling",
     "PowerOfTwoIntScaling",
     "RuntimeStatsScaling",
     "ScalingImplType",
     "ScalingPerOutputType",
+    "SharedExponentIntScaling",
     "StatsFromParameterScaling",
+    "TruncMsbScaling",
+    "TruncScalingWrapper",
+    "UnitIntScaling",
 ]

@@ -45,7 +45,7 @@ class ParameterFromStatsFromParameterScaling(LearnedScale):
         )
         restrict = restrict_scaling_impl or FloatRestrictValue()
         self.restrict_scaling = _RestrictValue(restrict)
-        self.clamp_scaling = _ClampValue(scaling_min_val)
+        self.clamp_scaling = _ClampValue(scaling_min_val, restrict)
         self.init_done = False
         self.value = nn.Parameter(torch.ones(scaling_shape, dtype=dtype, device=device))
 
@@ -100,7 +100,7 @@ class ParameterFromRuntimeStatsScaling(LearnedScale):
         self.register_buffer("buffer", torch.ones(scaling_shape, dtype=dtype, device=device), persistent=False)
         self.value = nn.Parameter(torch.ones(scaling_shape, dtype=dtype, device=device))
         self.restrict_scaling = _RestrictValue(restrict)
-        self.clamp_scaling = _ClampValue(scaling_min_val)
+        self.clamp_scaling = _ClampValue(scaling_min_val, restrict)
         self.restrict_inplace_preprocess = restrict.inverse_module()
         self.restrict_preprocess = restrict.inverse_module()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from headrace.core import functional
+from headrace.inject.errors import QuantizerTypeError
 
 
 class IntScaling(nn.Module):
@@ -22,11 +24,35 @@ class IntScaling(nn.Module):
 
 
 class PowerOfTwoIntScaling(nn.Module):
-    """``max_int + 1``, a power of two, whatever the range: keeps power-of-two scales powers of two."""
+    """``max_int + 1``, a power of two, whatever the range: keeps power-of-two scales powers of two.
 
-    def __init__(self, signed: bool) -> None:
+    Args:
+        signed: signed or unsigned integers; ``None`` if that is known at the call only.
+    """
+
+    def __init__(self, signed: bool | None = None) -> None:
         super().__init__()
         self.signed = signed
 
+    def forward(self, bit_width: Tensor, signed: bool | None = None) -> Tensor:
+        known = self.signed if signed is None else signed
+        if known is None:
+            raise QuantizerTypeError("PowerOfTwoIntScaling needs signed, at construction or at the call")
+        return functional.max_int(known, False, bit_width) + 1.0
+
+
+class SharedExponentIntScaling(PowerOfTwoIntScaling):
+    """Half of that: integers with one digit before the binary point, as MXINT8 has them (OCP MX 1.0, section 5.3.4).
+
+    A shared scale ``2 ** floor(log2(largest))`` leaves magnitudes below 2.
+    """
+
+    def forward(self, bit_width: Tensor, signed: bool | None = None) -> Tensor:
+        return super().forward(bit_width, signed) / 2.0
+
+
+class UnitIntScaling(nn.Module):
+    """1: the scale is that of an integer, not of the largest one."""
+
     def forward(self, bit_width: Tensor) -> Tensor:
-        return functional.max_int(self.signed, False, bit_width) + 1.0
+        return torch.ones_like(bit_width)

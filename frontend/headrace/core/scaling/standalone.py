@@ -55,7 +55,7 @@ class ConstScaling(nn.Module):
         super().__init__()
         restrict = restrict_scaling_impl or FloatRestrictValue()
         self.restrict_scaling = _RestrictValue(restrict)
-        self.clamp_scaling = _ClampValue(scaling_min_val)
+        self.clamp_scaling = _ClampValue(scaling_min_val, restrict)
         self.value = StatelessBuffer(_initial(scaling_init, None, restrict, dtype, device))
 
     def forward(self, x: Tensor, threshold: Tensor | None = None) -> Tensor:
@@ -100,7 +100,7 @@ class ParameterScaling(LearnedScale):
         restrict = restrict_scaling_impl or FloatRestrictValue()
         self.value = nn.Parameter(_initial(scaling_init, scaling_shape, restrict, dtype, device))
         self.restrict_scaling = _RestrictValue(restrict)
-        self.clamp_scaling = _ClampValue(scaling_min_val)
+        self.clamp_scaling = _ClampValue(scaling_min_val, restrict)
 
     def forward(self, x: Tensor, threshold: Tensor | None = None) -> Tensor:
         scale: Tensor = self.clamp_scaling(self.restrict_scaling(self.value))

@@ -73,7 +73,7 @@ class _StatsScaling(nn.Module):
         )
         self.restrict_scaling = _RestrictValue(restrict_scaling_impl)
         self.restrict_inverse = restrict_scaling_impl.inverse
-        self.clamp_scaling = _ClampValue(scaling_min_val)
+        self.clamp_scaling = _ClampValue(scaling_min_val, restrict_scaling_impl)
 
     def forward(self, stats: Tensor, threshold: Tensor | None = None) -> Tensor:
         stored = self.restrict_inverse(self.clamp_scaling(stats))

@@ -14,7 +14,7 @@ from headrace.core.scaling import (
 )
 from headrace.inject import this, value
 from headrace.inject.enum import QuantType, ScalingImplType, ScalingPerOutputType
-from headrace.inject.errors import QuantizerTypeError
+from headrace.inject.errors import QuantizerTypeError, QuantizerValueError
 from headrace.proxy.runtime_quant import ActQuantProxyFromInjector
 from headrace.quant.solver.common import QuantSolver, choose, directive
 
@@ -36,7 +36,7 @@ _TENSOR_QUANT: dict[QuantType, Any] = {
 class ActQuantSolver(QuantSolver):
     """Base of activation quantizers that are declared by directives."""
 
-    proxy_class = ActQuantProxyFromInjector
+    proxy_class: Any = ActQuantProxyFromInjector
 
     @value
     def tensor_quant(quant_type: object) -> Any:
@@ -65,8 +65,30 @@ class ActQuantSolver(QuantSolver):
     max_val: float | None = None
 
     @value
+    def learned_round_init() -> Any:
+        raise QuantizerValueError(
+            "float_to_int_impl_type=LEARNED_ROUND decides for every element of a weight; activations accept: ROUND, "
+            "FLOOR, CEIL, ROUND_TO_ZERO, DPU, STOCHASTIC_ROUND"
+        )
+
+    @value
+    def group_dim(module: Any) -> int:
+        layer = module[0] if isinstance(module, tuple) else module
+        if getattr(layer, "weight", None) is None:
+            raise QuantizerTypeError(
+                f"the dimension that groups divide is not known for {type(layer).__name__}: give group_dim (-1 for "
+                "features last, 1 for channels of images)"
+            )
+        return -1 if layer.weight.dim() == 2 else 1
+
+    @value
     def scaling_shape(scaling_per_output: object) -> Any:
         kind = directive(ScalingPerOutputType, "scaling_per_output", scaling_per_output)
+        if kind is ScalingPerOutputType.GROUP:
+            raise QuantizerValueError(
+                "scaling_per_output_type=GROUP: groups of activations have dynamic scales only; use "
+                "headrace.quant.MXInt8Act or MXFloat8e4m3Act, or scaling_impl = RuntimeDynamicGroupStatsScaling"
+            )
         return this.per_channel_broadcastable_shape if kind is ScalingPerOutputType.CHANNEL else SCALAR_SHAPE
 
     @value

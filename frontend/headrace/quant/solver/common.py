@@ -12,10 +12,16 @@ from headrace.core.function_wrapper import (
     DPURoundSte,
     FloorSte,
     Identity,
+    LearnedRoundHardSigmoid,
+    LearnedRoundIdentity,
+    LearnedRoundSigmoid,
+    LearnedRoundSte,
     RoundSte,
     RoundToZeroSte,
     StatsInputViewShapeImpl,
+    StochasticRoundSte,
 )
+from headrace.core.groupwise import group_axis
 from headrace.core.quant import IntQuant
 from headrace.core.restrict_val import (
     FloatRestrictValue,
@@ -31,14 +37,17 @@ from headrace.core.stats import (
     AbsMaxAve,
     AbsMinMax,
     AbsPercentile,
+    MeanLearnedSigmaStd,
     MeanSigmaStd,
     PercentileInterval,
+    SignedAbsMax,
 )
-from headrace.inject import ExtendedInjector, value
+from headrace.inject import ExtendedInjector, this, value
 from headrace.inject.enum import (
     BitWidthImplType,
     Directive,
     FloatToIntImplType,
+    LearnedRoundImplType,
     QuantType,
     RestrictValueType,
     ScalingPerOutputType,
@@ -54,6 +63,13 @@ ROUNDING: dict[FloatToIntImplType, type[nn.Module]] = {
     FloatToIntImplType.CEIL: CeilSte,
     FloatToIntImplType.ROUND_TO_ZERO: RoundToZeroSte,
     FloatToIntImplType.DPU: DPURoundSte,
+    FloatToIntImplType.LEARNED_ROUND: LearnedRoundSte,
+    FloatToIntImplType.STOCHASTIC_ROUND: StochasticRoundSte,
+}
+LEARNED_ROUND: dict[LearnedRoundImplType, type[nn.Module]] = {
+    LearnedRoundImplType.HARD_SIGMOID: LearnedRoundHardSigmoid,
+    LearnedRoundImplType.SIGMOID: LearnedRoundSigmoid,
+    LearnedRoundImplType.IDENTITY: LearnedRoundIdentity,
 }
 BIT_WIDTH: dict[BitWidthImplType, type[nn.Module]] = {
     BitWidthImplType.CONST: BitWidthConst,
@@ -72,6 +88,8 @@ STATISTIC: dict[StatsOp, type[nn.Module]] = {
     StatsOp.AVE: AbsAve,
     StatsOp.MAX_AVE: AbsMaxAve,
     StatsOp.MEAN_SIGMA_STD: MeanSigmaStd,
+    StatsOp.MEAN_LEARN_SIGMA_STD: MeanLearnedSigmaStd,
+    StatsOp.SIGNED_MAX: SignedAbsMax,
     StatsOp.PERCENTILE: AbsPercentile,
     StatsOp.MIN_MAX: AbsMinMax,
     StatsOp.PERCENTILE_INTERVAL: PercentileInterval,
@@ -112,6 +130,10 @@ class QuantSolver(ExtendedInjector):
         return choose(ROUNDING, FloatToIntImplType, "float_to_int_impl_type", float_to_int_impl_type)
 
     @value
+    def learned_round_impl(learned_round_impl_type: object = LearnedRoundImplType.HARD_SIGMOID) -> Any:
+        return choose(LEARNED_ROUND, LearnedRoundImplType, "learned_round_impl_type", learned_round_impl_type)
+
+    @value
     def bit_width_impl(bit_width_impl_type: object) -> Any:
         return choose(BIT_WIDTH, BitWidthImplType, "bit_width_impl_type", bit_width_impl_type)
 
@@ -139,13 +161,32 @@ class QuantSolver(ExtendedInjector):
         return directive(ScalingPerOutputType, "scaling_per_output_type", scaling_per_output_type)
 
     @value
-    def scaling_stats_impl(scaling_stats_op: object = None) -> Any:
-        return None if scaling_stats_op is None else choose(STATISTIC, StatsOp, "scaling_stats_op", scaling_stats_op)
+    def scaling_stats_impl(scaling_stats_op: object = None, restrict_scaling_type: object = None) -> Any:
+        if scaling_stats_op is None:
+            return None
+        if scaling_stats_op == StatsOp.SIGNED_MAX and restrict_scaling_type != RestrictValueType.SIGNED_FP:
+            raise QuantizerValueError(
+                f"scaling_stats_op=SIGNED_MAX makes negative scales, which restrict_scaling_type="
+                f"{restrict_scaling_type} does not allow; accepted: SIGNED_FP"
+            )
+        return choose(STATISTIC, StatsOp, "scaling_stats_op", scaling_stats_op)
+
+    stats_output_shape = this.scaling_shape
 
     @value
-    def stats_reduce_dim(scaling_per_output: ScalingPerOutputType, scaling_stats_op: object = None) -> int | None:
+    def stats_reduce_dim(scaling_per_output: ScalingPerOutputType, scaling_stats_op: object = None) -> Any:
+        if scaling_per_output is ScalingPerOutputType.GROUP:
+            return this.group_axis
         per_channel = scaling_per_output is ScalingPerOutputType.CHANNEL or scaling_stats_op == StatsOp.MAX_AVE
         return SCALING_STATS_REDUCE_DIM if per_channel else None
+
+    @value
+    def group_axis(group_dim: int) -> int:
+        return group_axis(group_dim)
+
+    @value
+    def keepdim(scaling_per_output: ScalingPerOutputType) -> bool:
+        return scaling_per_output is ScalingPerOutputType.GROUP
 
     @value
     def scaling_stats_input_view_shape_impl(
@@ -153,9 +194,14 @@ class QuantSolver(ExtendedInjector):
     ) -> Any:
         if scaling_per_output is ScalingPerOutputType.CHANNEL or scaling_stats_op == StatsOp.MAX_AVE:
             return StatsInputViewShapeImpl.OVER_OUTPUT_CHANNELS
+        if scaling_per_output is ScalingPerOutputType.GROUP:
+            return StatsInputViewShapeImpl.OVER_SUBCHANNEL_BLOCK
         return StatsInputViewShapeImpl.OVER_TENSOR
 
-    input_view_impl = Identity
+    @value
+    def input_view_impl(scaling_per_output: ScalingPerOutputType) -> Any:
+        grouped = scaling_per_output is ScalingPerOutputType.GROUP
+        return StatsInputViewShapeImpl.OVER_SUBCHANNEL_BLOCK if grouped else Identity
 
     @value
     def scaling_affine_rescaling_init(affine_rescaling: bool) -> float | None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from headrace.core.function_wrapper import TensorClamp, TensorClampSte
+from headrace.core.groupwise import group_axis
 from headrace.core.quant import BinaryQuant, RescalingIntQuant, TernaryQuant
 from headrace.core.scaling import (
     SCALAR_SHAPE,
@@ -15,6 +18,7 @@ from headrace.core.scaling import (
 )
 from headrace.inject import this, value
 from headrace.inject.enum import BitWidthImplType, QuantType, ScalingImplType, ScalingPerOutputType
+from headrace.inject.errors import QuantizerValueError
 from headrace.proxy.parameter_quant import WeightQuantProxyFromInjector
 from headrace.quant.solver.common import QuantSolver, choose, directive
 
@@ -61,7 +65,28 @@ class ParameterQuantSolver(QuantSolver):
     @value
     def scaling_shape(scaling_per_output: object) -> Any:
         kind = directive(ScalingPerOutputType, "scaling_per_output", scaling_per_output)
+        if kind is ScalingPerOutputType.GROUP:
+            return this.group_scaling_shape
         return this.scaling_per_output_channel_shape if kind is ScalingPerOutputType.CHANNEL else SCALAR_SHAPE
+
+    @value
+    def group_dim(output_channel_dim: int) -> int:
+        return 1 - output_channel_dim
+
+    @value
+    def group_scaling_shape(tracked_parameter_list: list[Any], group_dim: int, group_size: int) -> tuple[int, ...]:
+        if len(tracked_parameter_list) > 1:
+            raise QuantizerValueError("a quantizer with scales for groups cannot be shared between layers")
+        shape = list(tracked_parameter_list[0].shape)
+        shape[group_dim] = -(-shape[group_dim] // group_size)
+        shape.insert(group_axis(group_dim), 1)
+        return tuple(shape)
+
+    @value
+    def learned_round_init(tracked_parameter_list: list[Any]) -> Any:
+        if len(tracked_parameter_list) > 1:
+            raise QuantizerValueError("a quantizer with LEARNED_ROUND cannot be shared between layers")
+        return torch.zeros_like(tracked_parameter_list[0].detach())
 
     @value
     def dtype(tracked_parameter_list: list[Any]) -> Any:
