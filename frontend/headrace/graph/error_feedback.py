@@ -13,9 +13,8 @@ from headrace.core.scaling import StatsFromParameterScaling
 from headrace.errors import HeadraceError
 from headrace.graph.calibrate import quantization_disabled
 from headrace.inject.enum import ScalingImplType
-from headrace.nn.geometry import ConvGeometry
+from headrace.nn.geometry import ConvGeometry, ConvTransposeGeometry, LinearGeometry
 from headrace.nn.quant_layer import QuantWeightBiasInputOutputLayer
-from headrace.nn.quant_linear import QuantLinear
 from headrace.quant_tensor import IntQuantTensor, unpack_quant_tensor
 
 
@@ -24,14 +23,16 @@ class WeightSearchError(HeadraceError):
 
 
 def searched_layers(model: nn.Module) -> list[tuple[str, Any]]:
-    """Linear and convolutional layers with a quantized weight.
+    """Linear and (transposed) convolutional layers with a quantized weight.
 
     Raises:
         WeightSearchError: there are none.
     """
-    kinds = (QuantLinear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    kinds = (LinearGeometry, ConvGeometry, ConvTransposeGeometry)
     layers = [(n, m) for n, m in model.named_modules() if isinstance(m, QuantWeightBiasInputOutputLayer)]
-    found = [(n, layer) for n, layer in layers if isinstance(layer, kinds) and layer.weight_quant.is_quant_enabled]
+    found = [
+        (n, layer) for n, layer in layers if isinstance(layer.geometry, kinds) and layer.weight_quant.is_quant_enabled
+    ]
     if not found:
         raise WeightSearchError(f"{type(model).__name__} holds no QuantLinear or QuantConv with a quantized weight")
     return found
@@ -39,10 +40,12 @@ def searched_layers(model: nn.Module) -> list[tuple[str, Any]]:
 
 def rows_of_input(layer: Any, x: Tensor) -> Tensor:
     """The inputs of the dot products of *layer*, ``(groups, samples, terms)``."""
-    if isinstance(layer, QuantLinear):
+    geometry, kernel = layer.geometry, tuple(layer.weight.shape[2:])
+    if isinstance(geometry, LinearGeometry):
         return x.reshape(1, -1, x.shape[-1])
-    geometry: ConvGeometry = layer.geometry
-    columns, _ = geometry.columns(x, tuple(layer.weight.shape[2:]))
+    if isinstance(geometry, ConvTransposeGeometry):
+        x, geometry = geometry.spread(x), geometry.as_convolution(kernel)
+    columns: Tensor = geometry.columns(x, kernel)[0]
     return columns.transpose(0, 1).reshape(geometry.groups, -1, columns.shape[-1])
 
 
@@ -50,6 +53,8 @@ def grouped_weight(layer: Any) -> Tensor:
     """The weight in float64, ``(groups, outputs a group, terms)``."""
     groups = getattr(layer, "groups", 1)
     weight: Tensor = layer.weight.detach().double()
+    if isinstance(layer.geometry, ConvTransposeGeometry):
+        weight = layer.geometry.turned(weight)
     return weight.reshape(groups, weight.shape[0] // groups, -1)
 
 
@@ -113,7 +118,11 @@ class WeightGrid:
 
     def __init__(self, name: str, layer: Any) -> None:
         quantized = layer.quant_weight()
-        if not isinstance(quantized, IntQuantTensor) or quantized.scale.numel() not in (1, layer.weight.shape[0]):
+        geometry = layer.geometry
+        scale = None
+        if isinstance(quantized, IntQuantTensor):
+            scale = geometry.weight_scale_per_output(quantized.scale.detach(), layer.weight)
+        if scale is None:
             raise WeightSearchError(
                 f"{name}: weights can be searched at one integer scale a tensor or a channel; this quantizer has none"
             )
@@ -122,10 +131,11 @@ class WeightGrid:
         bits, proxy = int(quantized.bit_width), layer.weight_quant
         self.high = 2 ** (bits - 1) - 1 if quantized.signed else 2**bits - 1
         self.low = -self.high - (not proxy.is_narrow_range) if quantized.signed else 0
-        self._exact_scale, self._exact_zero = quantized.scale.detach(), quantized.zero_point.detach()
-        rows = layer.weight.shape[0]
-        self.scale = self._exact_scale.double().reshape(-1).expand(rows).reshape(groups, -1)
-        self.zero_point = self._exact_zero.double().reshape(-1).expand(rows).reshape(groups, -1)
+        self._exact_scale = quantized.scale.detach()
+        rows = geometry.output_channels(layer.weight)
+        zero_point = geometry.weight_scale_per_output(quantized.zero_point.detach(), layer.weight)
+        self.scale: Tensor = scale.double().expand(rows).reshape(groups, -1)
+        self.zero_point: Tensor = zero_point.double().expand(rows).reshape(groups, -1)
 
     def nearest(self, column: Tensor) -> Tensor:
         """Weights ``(groups, outputs)`` to the nearest ones on the grid."""
@@ -137,6 +147,10 @@ class WeightGrid:
         layer = self._layer
         scale = self._exact_scale
         with torch.no_grad():
+            geometry = layer.geometry
+            if isinstance(geometry, ConvTransposeGeometry):
+                outputs, kernel = weight.shape[0] * weight.shape[1], layer.weight.shape[2:]
+                weight = geometry.turned_back(weight.reshape(outputs, -1, *kernel))
             layer.weight.copy_(weight.reshape(layer.weight.shape))
             proxy = layer.weight_quant
             scaling = getattr(proxy.tensor_quant, "scaling_impl", None)

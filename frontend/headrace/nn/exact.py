@@ -83,14 +83,14 @@ class WeightIntegers:
 def weight_integers(weight: IntQuantTensor, geometry: Geometry) -> WeightIntegers | None:
     """The integers of *weight*; ``None`` if its values are on no grid of at most one scale an output channel."""
     scale = weight.scale.detach()
-    channels = geometry.output_channels(weight.value)
-    if scale.numel() not in (1, channels) or weight.value.numel() == 0:
+    per_output = geometry.weight_scale_per_output(scale, weight.value)
+    if per_output is None or weight.value.numel() == 0:
         return None
     n = torch.round(weight.value.detach().double() / scale.double())
     if not bool((n.to(weight.value.dtype) * scale == weight.value).all()):
         return None
     largest = float(geometry.sums_per_output(n.abs()).max())
-    return WeightIntegers(n, scale.reshape(-1), largest, n.float())
+    return WeightIntegers(n, per_output, largest, n.float())
 
 
 def _float32_is_exact(device: torch.device) -> bool:
@@ -271,10 +271,11 @@ def output_quant_tensor(
     if not (fact(input.zero_point, is_zero) and fact(weight.zero_point, is_zero)):
         return value
     input_scale = geometry.input_scale_per_output(input.scale, input.content)
-    if input_scale is None or weight.scale.numel() not in (1, geometry.output_channels(weight.value)):
+    weight_scale = geometry.weight_scale_per_output(weight.scale, weight.value)
+    if input_scale is None or weight_scale is None:
         return value
     shape = geometry.channel_shape(value)
-    scale = input_scale.reshape(shape) * weight.scale.reshape(shape)
+    scale = input_scale.reshape(shape) * weight_scale.reshape(shape)
     bit_width = _accumulator_bits(geometry, input, weight)
     zero_point = torch.zeros(1, dtype=value.dtype, device=value.device)
     if isinstance(bias, IntQuantTensor):

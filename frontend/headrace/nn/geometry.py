@@ -40,6 +40,10 @@ class Geometry:
         """Shape that broadcasts one value an output channel over the output *y*."""
         raise NotImplementedError
 
+    def weight_scale_per_output(self, scale: Tensor, weight: Tensor) -> Tensor | None:
+        """The weight scale as a scalar or one an output channel, flat; ``None`` if an output mixes scales."""
+        return scale.reshape(-1) if scale.numel() in (1, self.output_channels(weight)) else None
+
     def input_scale_per_output(self, scale: Tensor, x: Tensor) -> Tensor | None:
         """The input scale as a scalar or one an output channel, flat; ``None`` if an output mixes scales."""
         return scale.reshape(-1) if scale.numel() == 1 else None
@@ -159,22 +163,37 @@ class ConvTransposeGeometry(Geometry):
                 return self(x, weight, None)
         return self._by_patches(x, weight)
 
-    def _by_patches(self, x: Tensor, weight: Tensor) -> Tensor:
-        """The convolution of *x* with zeros put between its elements and the kernel turned around."""
-        batched = x.dim() == self.ndim + 2
-        x = x if batched else x.unsqueeze(0)
+    def as_convolution(self, kernel: tuple[int, ...]) -> ConvGeometry:
+        """The convolution of :meth:`spread` inputs with the :meth:`turned` weight that computes the same."""
+        reach = [d * (k - 1) for d, k in zip(self.dilation, kernel, strict=True)]
+        before = [r - p for r, p in zip(reach, self.padding, strict=True)]
+        pairs = tuple((b, b + extra) for b, extra in zip(before, self.output_padding, strict=True))
+        return ConvGeometry(self.ndim, (1,) * self.ndim, pairs, self.dilation, self.groups)
+
+    def spread(self, x: Tensor) -> Tensor:
+        """*x* with a batch dimension and zeros between its elements."""
+        x = x if x.dim() == self.ndim + 2 else x.unsqueeze(0)
         spread_size = [(n - 1) * s + 1 for n, s in zip(x.shape[2:], self.stride, strict=True)]
         spread = x.new_zeros(*x.shape[:2], *spread_size)
         spread[(slice(None), slice(None), *[slice(None, None, s) for s in self.stride])] = x
+        return spread
+
+    def turned(self, weight: Tensor) -> Tensor:
+        """The weight turned around, ``(out, in / groups, kernel)``."""
         per_group = weight.shape[0] // self.groups
         kernel = weight.reshape(self.groups, per_group, weight.shape[1], *weight.shape[2:]).transpose(1, 2)
-        kernel = kernel.reshape(-1, per_group, *weight.shape[2:]).flip([2 + i for i in range(self.ndim)])
-        reach = [d * (k - 1) for d, k in zip(self.dilation, weight.shape[2:], strict=True)]
-        before = [r - p for r, p in zip(reach, self.padding, strict=True)]
-        pairs = tuple((b, b + extra) for b, extra in zip(before, self.output_padding, strict=True))
-        convolution = ConvGeometry(self.ndim, (1,) * self.ndim, pairs, self.dilation, self.groups)
-        out = convolution._by_patches(spread, kernel)
-        return out if batched else out.squeeze(0)
+        return kernel.reshape(-1, per_group, *weight.shape[2:]).flip([2 + i for i in range(self.ndim)])
+
+    def turned_back(self, kernel: Tensor) -> Tensor:
+        """The inverse of :meth:`turned`."""
+        flipped = kernel.flip([2 + i for i in range(self.ndim)])
+        grouped = flipped.reshape(self.groups, -1, *flipped.shape[1:]).transpose(1, 2)
+        return grouped.reshape(-1, *grouped.shape[2:])
+
+    def _by_patches(self, x: Tensor, weight: Tensor) -> Tensor:
+        """The convolution of *x* with zeros put between its elements and the kernel turned around."""
+        out = self.as_convolution(tuple(weight.shape[2:]))._by_patches(self.spread(x), self.turned(weight))
+        return out if x.dim() == self.ndim + 2 else out.squeeze(0)
 
     def output_channels(self, weight: Tensor) -> int:
         return weight.shape[1] * self.groups
@@ -182,6 +201,11 @@ class ConvTransposeGeometry(Geometry):
     def terms(self, weight: Tensor) -> int:
         taps = math.prod(math.ceil(k / s) for k, s in zip(weight.shape[2:], self.stride, strict=True))
         return weight.shape[0] // self.groups * taps
+
+    def weight_scale_per_output(self, scale: Tensor, weight: Tensor) -> Tensor | None:
+        if scale.numel() == weight.shape[1]:  # groups share the scales along dimension 1 of the weight
+            return scale.reshape(-1).repeat(self.groups)
+        return super().weight_scale_per_output(scale, weight)
 
     def sums_per_output(self, weight: Tensor) -> Tensor:
         grouped = weight.reshape(self.groups, weight.shape[0] // self.groups, weight.shape[1], -1)

@@ -115,7 +115,7 @@ class WeightQuantSolver(ParameterQuantSolver):
     def scaling_per_output_channel_shape(module: Any, output_channel_dim: int) -> tuple[int, ...]:
         layer = _first(module)
         shape = [1] * layer.weight.dim()
-        shape[output_channel_dim] = layer.out_channels
+        shape[output_channel_dim] = layer.weight.shape[output_channel_dim]
         return tuple(shape)
 
     @value
