@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import onnx
 
-from headrace.errors import UnsupportedError
+from headrace.errors import ModelError, UnsupportedError
 from headrace.ingest.constants import evaluate
 from headrace.ingest.operands import Node, Operand
-from headrace.ir import TensorType, Value
+from headrace.ir import Graph, TensorType, Value
 from headrace.ir.grid import Constant
 from headrace.ir.op import Array
 from headrace.ir.ops import SourceOp
@@ -22,27 +23,43 @@ _RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 
 @dataclass(frozen=True, eq=False)
 class HostOp(SourceOp):
-    """One ONNX node, run as it is on real data; its outputs must keep the batch axis first."""
+    """One ONNX node, run as it is on real data; its outputs must keep the batch axis first.
+
+    Args:
+        operator: its name.
+        proto: the node as it is written in the file.
+        opset: version of its operator set.
+        constants: its inputs by position, None where one depends on data or is left out.
+        shapes: frame shapes of its outputs.
+    """
 
     operator: str
-    node: Node
+    proto: bytes
+    opset: int
+    constants: tuple[Array | None, ...]
     shapes: tuple[tuple[int, ...], ...]
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         return tuple(TensorType(shape) for shape in self.shapes)
 
     def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
-        results = _run(self.node, [x.value for x in inputs])
+        proto = onnx.NodeProto.FromString(self.proto)
+        node = Node(proto, self.operator, (), Graph(), self.opset, 1, {}, frozenset())
+        try:
+            results = _run(node, self.constants, [x.value for x in inputs])
+        except ModelError as error:
+            raise type(error)(error.message) from error  # whoever runs the graph knows the node and the file
         return tuple(Real(r.astype(np.float32)) for r in results)
 
     def __str__(self) -> str:
         return self.operator
 
 
-def _run(node: Node, dynamic: Sequence[Array]) -> Sequence[Array]:
+def _run(node: Node, constants: Sequence[Array | None], dynamic: Sequence[Array]) -> Sequence[Array]:
     fed = iter(dynamic)
     values = [
-        None if x is None else x.value if isinstance(x, Constant) else next(fed).astype(np.float32) for x in node.inputs
+        None if not name else next(fed).astype(np.float32) if known is None else known
+        for name, known in zip(node.proto.input, constants, strict=True)
     ]
     return evaluate(node, values)
 
@@ -56,6 +73,7 @@ def host_operator(node: Node) -> Sequence[Operand]:
     if node.proto.op_type in _RECURRENT and not node.integer("layout", 0):
         raise node.unsupported("it reads axis 0 as time, but axis 0 holds independent frames")
     sources = [x for x in node.inputs if isinstance(x, Value)]
+    constants = tuple(x.value if isinstance(x, Constant) else None for x in node.inputs)
     rng = np.random.default_rng(0)
     data = [rng.uniform(0.1, 0.9, (3, *node.shape(x))).astype(np.float32) for x in sources]
     for x in data:  # the frame that the second batch lacks is larger and smaller than all others
@@ -63,7 +81,7 @@ def host_operator(node: Node) -> Sequence[Operand]:
     trials = []
     for first in (1, 0):
         try:
-            trials.append(_run(node, [x[first:] for x in data]))
+            trials.append(_run(node, constants, [x[first:] for x in data]))
         except UnsupportedError:
             raise
         except Exception as error:
@@ -83,7 +101,7 @@ def host_operator(node: Node) -> Sequence[Operand]:
                 "batch (axis 0); choose an axis of the frame"
             )
     shapes = tuple(tuple(r.shape[1:]) for r in trials[0])
-    made = node.add(HostOp(node.proto.op_type, node, shapes), *sources)
+    made = node.add(HostOp(node.proto.op_type, node.proto.SerializeToString(), node.opset, constants, shapes), *sources)
     return [Value(made.node, port) for port in range(len(shapes))]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import networkx as nx
@@ -77,10 +78,11 @@ class Graph:
 
     # -- building -------------------------------------------------------------------------------------------
 
-    def add(self, op: Op, inputs: Sequence[Value] = (), name: str = "") -> Value:
+    def add(self, op: Op, inputs: Sequence[Value] = (), name: str = "", public: str | None = None) -> Value:
         """Append *op* reading *inputs*; returns its first output.
 
-        The node is called *name*, or *name* with a number when that is taken.
+        The node is called *name*, or *name* with a number when that is taken; a graph input or output is called
+        *public* outside, or *name* too.
 
         Raises:
             ModelError: when the operator's type rule refuses the inputs; names the node.
@@ -97,9 +99,9 @@ class Graph:
         for target, value in enumerate(inputs):
             self.nx.add_edge(value.node, node, key=target, source=value.port, target=target, type=self.type(value))
         if isinstance(op, Input):
-            self._inputs[self._new_port(name or node, self._inputs)] = node
+            self._inputs[self._new_port(public or name or node, self._inputs)] = node
         if isinstance(op, Output):
-            self._outputs[self._new_port(name or node, self._outputs)] = node
+            self._outputs[self._new_port(public or name or node, self._outputs)] = node
         return Value(node, 0)
 
     @staticmethod
@@ -199,6 +201,29 @@ class Graph:
             result = ", ".join(str(t) for t in self.types(node))
             lines.append(f"  {node} = {self.op(node)} <- [{args}] : {result}")
         return "\n".join(lines)
+
+    # -- files ----------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the graph to a file; see :mod:`headrace.ir.saving`.
+
+        Raises:
+            InputError: when the file cannot be written.
+        """
+        from headrace.ir.saving import save_graph
+
+        save_graph(self, path)
+
+    @staticmethod
+    def load(path: str | Path) -> Graph:
+        """Read a graph that :meth:`save` wrote.
+
+        Raises:
+            ModelError: when *path* holds none; names the file, and the node that does not fit.
+        """
+        from headrace.ir.saving import load_graph
+
+        return load_graph(path)
 
     # -- running --------------------------------------------------------------------------------------------
 
