@@ -219,6 +219,45 @@ def synth(
 
 
 @app.command()
+def vectors(
+    model: Model,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="V.npz", help="File to write.")],
+    source: Annotated[
+        Path | None, typer.Option("--input", metavar="X.npz", help="Arrays named as the model's inputs.")
+    ] = None,
+    frames: Annotated[int, typer.Option("--frames", min=1, help="Random frames, without --input.")] = 32,
+    seed: Annotated[int, typer.Option("--seed", help="Of the random frames.")] = 0,
+    streams: Annotated[bool, typer.Option("--streams", help="Expect the words between layers as well.")] = False,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Write integers for the design's inputs and what its outputs must be, for an RTL regression without the model."""
+    from headrace.build.api import load
+    from headrace.build.arrays import check_writable, read_arrays
+
+    check_writable(output)
+    feeds = None if source is None else read_arrays(source)
+    load(model).write_vectors(output, feeds, frames=frames, seed=seed, streams=streams, origin=str(source))
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder; its name is the project's.")],
+    model: Annotated[Path | None, typer.Option("--model", metavar="MODEL.onnx", help="A model to start from.")] = None,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Write a project: network, build script, RTL regression, and its continuous integration."""
+    from headrace.build.project import write_project
+
+    written = write_project(folder, model)
+    if _Session.verbosity >= 0:
+        typer.echo(f"{len(written)} files in {printable(str(folder))}; README.md says what to do first")
+
+
+@app.command()
 def demo(
     bits: Annotated[int, typer.Option("--bits", min=1, max=8, help="Of weights and activations; 1 is bipolar.")] = 2,
     images: Annotated[int, typer.Option("--images", min=1, max=1000, help="Test images to simulate.")] = 100,

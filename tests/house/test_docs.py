@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 import onnx
@@ -27,6 +27,7 @@ from headrace.passes.to_integer import to_integer
 from headrace.schedule.folding_file import FINN_KINDS
 from headrace.schedule.streams import layers
 from headrace_sim.cache import DEFAULT_MAX_BYTES
+from headrace_sim.pytest_plugin import RtlSim
 
 ROOT = Path(__file__).resolve().parents[2]
 RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
@@ -41,6 +42,16 @@ def test_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, block in enumerate(blocks):
         exec(compile(block, f"tutorial.md, block {number}", "exec"), names)
     assert (tmp_path / "out" / "report" / "index.html").is_file()
+
+
+def test_ci_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rtl_sim: RtlSim) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(quantized_mlp((8, 6, 4), 3, 0), "model.onnx")
+    first, second = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, Any] = {"x": np.zeros((3, 8), np.float32)}
+    exec(compile(first, "ci.md", "exec"), names)
+    exec(compile(second, "ci.md", "exec"), names)
+    names["test_accelerator"](rtl_sim)
 
 
 def test_pages_build_without_a_warning(tmp_path: Path) -> None:

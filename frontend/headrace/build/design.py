@@ -18,6 +18,7 @@ from headrace.build.info import ModelInfo, describe
 from headrace.build.journal import Journal
 from headrace.build.output import FOLDING_FILE, MANIFEST
 from headrace.build.simulate import CSimulation, Simulation, csim_core, simulate_core
+from headrace.build.vectors import write_vectors
 from headrace.codegen.design import Plan, generate
 from headrace.errors import InputError, did_you_mean, printable
 from headrace.ir import Array, Graph
@@ -248,6 +249,32 @@ class Design:
         journal = journal or Journal()
         with self._files("hls", journal) as folder:
             return csim_core(self, checked, folder, journal, {"trace": trace, "dataflow": dataflow})
+
+    def write_vectors(
+        self,
+        path: str | Path,
+        feeds: Mapping[str, Array] | None = None,
+        *,
+        frames: int = 32,
+        seed: int = 0,
+        streams: bool = False,
+        origin: str = "feeds",
+    ) -> None:
+        """Write what an RTL regression gives the design and expects of it, for ``headrace_sim.read_vectors``.
+
+        Args:
+            path: the ``.npz`` file.
+            feeds: as for :meth:`run`; random frames, extremes among them, when None.
+            frames, seed: of these.
+            streams: expect the words on every stream between the layers as well.
+            origin: as for :meth:`run`.
+
+        Raises:
+            InputError: when the feeds do not fit the model, or the file cannot be written.
+            UnsupportedError: when the model has no hardware.
+        """
+        checked = None if feeds is None else check_feeds(self.source, feeds, origin)
+        write_vectors(self, Path(path), checked, frames, seed, streams)
 
     @contextmanager
     def _files(self, backend: Literal["rtl", "hls"], journal: Journal) -> Iterator[Path]:
