@@ -1,4 +1,4 @@
-"""`headrace init` and `headrace vectors`: a project whose RTL regression runs where there is nothing but a simulator."""
+"""`headrace init` and `headrace vectors`: a project whose regression needs nothing but a simulator."""
 
 from __future__ import annotations
 
