@@ -1,0 +1,62 @@
+"""The smallest graph of several tries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headrace.adder_graph.building import TABLE_BITS, build
+from headrace.adder_graph.graph import AdderGraph, Int, Rounding, with_rounding
+from headrace.adder_graph.sharing import share
+from headrace.ir import IntRange
+
+EFFORT = 120_000
+"""Tries times digits of the matrix: bounds the time that :func:`solve` takes."""
+
+SLACK = 2
+"""Levels of adders that a graph may have more than its deepest column needs."""
+
+
+def solve(
+    weights: Int,
+    x: IntRange,
+    bias: Int | None = None,
+    rounding: Rounding | None = None,
+    effort: int = EFFORT,
+    slack: int = 2,
+) -> AdderGraph:
+    """A graph of shared adders for ``x @ weights + bias``. The same arguments give the same graph.
+
+    Args:
+        weights: ``(inputs, columns)``.
+        x: range of every input.
+        bias: one value a column, 0 without.
+        rounding: applied to the sums; its own rounding constant is part of ``bias``.
+        effort: more of it is slower and finds smaller graphs.
+        slack: how much deeper than the shallowest sums may be where that makes them smaller.
+    """
+    weights = np.asarray(weights, np.int64)
+    bias = np.zeros(weights.shape[1], np.int64) if bias is None else np.asarray(bias, np.int64)
+    scale, origin = (2, -1) if x.bipolar else (1, -(1 << (x.bits - 1)) if x.signed else 0)
+    constants = bias + origin * weights.sum(axis=0)
+    total = sum_range(weights, x, bias)
+    if rounding is not None:  # the clamp needs a sign, and a bit above those that it keeps
+        top = 1 << (rounding.shift + rounding.bits)
+        total = IntRange(min(total.lo, -top), max(total.hi, top - 1))
+    spans = [(x.hi - x.lo) // scale] * weights.shape[0]
+    work = max(int(np.count_nonzero(weights)) ** 2 // 40, 1)
+    tries = min(max(effort // work, 1), 40)
+    best: AdderGraph | None = None
+    for k in range(tries):
+        sharing = share(scale * weights, spans, TABLE_BITS, seed=k or None)
+        graph = build(sharing, x, constants, total, slack)
+        if best is None or graph.luts < best.luts:
+            best = graph
+    assert best is not None
+    return with_rounding(best, rounding)
+
+
+def sum_range(weights: Int, x: IntRange, bias: Int) -> IntRange:
+    """The exact range of ``x @ weights + bias`` over all columns."""
+    low = np.minimum(weights * x.lo, weights * x.hi).sum(axis=0) + bias
+    high = np.maximum(weights * x.lo, weights * x.hi).sum(axis=0) + bias
+    return IntRange(int(low.min(initial=0)), int(high.max(initial=0)))

@@ -1,0 +1,210 @@
+"""Adder graphs as hardware: names, slices and registers for the template ``adder_graph.sv.j2``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from headrace.adder_graph import Rounding, pipeline, solve
+from headrace.adder_graph.graph import CONSTANT, Adder, Operand
+from headrace.adder_graph.pipelining import Pipeline
+from headrace.ir import IntRange
+from headrace.layers.memory import Int
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Bits ``high`` down to ``low`` of a signal, or a constant of ``bits`` bits when ``signal`` is empty."""
+
+    signal: str
+    high: int
+    low: int
+    inverted: bool = False
+    whole: bool = False
+    constant: int = 0
+
+    @property
+    def bits(self) -> int:
+        return self.high - self.low + 1
+
+
+@dataclass(frozen=True)
+class Sum:
+    """``signal[low +: bits] = a + b``; the bits below are ``passed``."""
+
+    signal: str
+    width: int
+    low: int
+    a: tuple[Slice, ...]
+    b: tuple[Slice, ...]
+    passed: tuple[Slice, ...]
+
+    @property
+    def bits(self) -> int:
+        return self.width - self.low
+
+
+@dataclass(frozen=True)
+class Half:
+    """One level of a table: ``signal = index[select] ? upper : lower``, the halves of ``source`` or of the contents."""
+
+    signal: str
+    select: int
+    bits: int
+    source: str
+    upper: int = 0
+    lower: int = 0
+
+
+@dataclass(frozen=True)
+class TableSignal:
+    """``signal = contents[index]``, as multiplexers: synthesis would take an array of constants for a memory."""
+
+    signal: str
+    width: int
+    index: str
+    index_bits: int
+    contents: int
+
+    @property
+    def halves(self) -> list[Half]:
+        result = []
+        for level in reversed(range(self.index_bits)):
+            bits = self.width << level
+            source = f"{self.signal}_{level + 1}"
+            upper, lower = self.contents >> bits, self.contents & ((1 << bits) - 1)
+            first = level == self.index_bits - 1
+            result.append(
+                Half(f"{self.signal}_{level}", level, bits, source, upper if first else 0, lower if first else 0)
+            )
+        return result
+
+
+@dataclass(frozen=True)
+class Register:
+    """``target <= source``, at the end of a stage."""
+
+    target: str
+    source: str
+    width: int
+
+
+def solved(weights: Int, x: IntRange, bias: Int, rounding: Rounding | None, adders: int) -> Pipeline:
+    """The pipelined adder graph of ``x @ weights + bias``, found once for equal arguments."""
+    shape = (int(weights.shape[0]), int(weights.shape[1]))
+    return _solved(weights.astype(np.int64).tobytes(), shape, x, tuple(map(int, bias)), rounding, adders)
+
+
+@lru_cache(maxsize=64)
+def _solved(
+    weights: bytes, shape: tuple[int, int], x: IntRange, bias: tuple[int, ...], rounding: Rounding | None, adders: int
+) -> Pipeline:
+    matrix = np.frombuffer(weights, np.int64).reshape(shape)
+    return pipeline(solve(matrix, x, np.array(bias, np.int64), rounding), adders)
+
+
+def graph_context(design: Pipeline) -> Mapping[str, object]:
+    """What the template needs to print a pipelined graph."""
+    return _Drawing(design).context()
+
+
+class _Drawing:
+    def __init__(self, design: Pipeline) -> None:
+        self.design, self.graph = design, design.graph
+        self.tables: list[TableSignal] = []
+
+    def context(self) -> dict[str, object]:
+        graph, rounding = self.graph, self.graph.rounding
+        stages = [self._stage(k) for k in range(self.design.stages)]
+        last = self.design.stages - 1
+        outputs = [self._slices(output, last, 0, graph.bits) for output in graph.outputs]
+        return {
+            "inputs": graph.inputs,
+            "x_bits": graph.x.bits,
+            "flip": graph.flip,
+            "stages": stages,
+            "depth": self.design.stages,
+            "outputs": outputs,
+            "sum_bits": graph.bits,
+            "rounding": graph.rounding,
+            "high_bits": graph.bits - rounding.shift - rounding.bits if rounding is not None else 0,
+            "sign": rounding.base & ((1 << rounding.bits) - 1) if rounding is not None else 0,
+            "adders": len(graph.adders),
+            "luts": graph.luts,
+        }
+
+    def _name(self, node: int, stage: int) -> str:
+        """The signal that holds *node* in *stage*."""
+        kind, number = ("x", node) if node < self.graph.inputs else ("n", node - self.graph.inputs)
+        return f"{kind}{number}_{stage}"
+
+    def _stage(self, stage: int) -> dict[str, object]:
+        self.tables = []
+        sums = [
+            self._sum(j, adder, stage)
+            for j, adder in enumerate(self.graph.adders, self.graph.inputs)
+            if self.design.stage[j] == stage
+        ]
+        registers = [
+            Register(self._name(n, stage + 1), self._name(n, stage), self.graph.width[n])
+            for n in range(self.graph.nodes)
+            if self.design.stage[n] <= stage < self.design.last_use[n]
+        ]
+        return {"sums": sums, "tables": self.tables, "registers": registers}
+
+    def _sum(self, node: int, adder: Adder, stage: int) -> Sum:
+        operands = [self._field(o, f"{self._name(node, stage)}_{k}", stage) for k, o in enumerate(adder.operands)]
+        name = self._name(node, stage)
+        if len(operands) == 1:
+            return Sum(name, adder.width, adder.width, (), (), self._cut(operands[0], 0, adder.width))
+        starts = [_lowest(o, constant) for o, (constant, _) in zip(adder.operands, operands, strict=True)]
+        low = min(max(starts), adder.width)
+        lower = operands[starts.index(min(starts))]
+        a, b = (self._cut(o, low, adder.width) for o in operands)
+        return Sum(name, adder.width, low, a, b, self._cut(lower, 0, low))
+
+    def _slices(self, operand: Operand, stage: int, low: int, high: int) -> tuple[Slice, ...]:
+        return self._cut(self._field(operand, "", stage), low, high)
+
+    def _field(self, operand: Operand, table: str, stage: int) -> tuple[int, Slice | None]:
+        """The constant of an operand, and where its variable bits come from: ``low`` is where they begin."""
+        if operand.node == CONSTANT:
+            return operand.constant, None
+        signal, width = self._name(operand.node, stage), self.graph.width[operand.node]
+        if operand.table is not None:
+            index, index_bits = signal, width
+            width = max(max(operand.table).bit_length(), 1)
+            contents = sum(value << (k * width) for k, value in enumerate(operand.table))
+            signal = f"t_{table}"
+            self.tables.append(TableSignal(signal, width, index, index_bits, contents))
+        high = operand.shift + width - 1
+        return operand.constant, Slice(signal, high, operand.shift, operand.inverted)
+
+    def _cut(self, field: tuple[int, Slice | None], low: int, high: int) -> tuple[Slice, ...]:
+        """Bits ``high - 1 .. low`` of an operand, the highest first."""
+        constant, variable = field
+        if variable is None:
+            return _constant(constant, low, high)
+        first, last = max(variable.low, low), min(variable.high + 1, high)
+        if first >= last:
+            return _constant(constant, low, high)
+        whole = first == variable.low and last == variable.high + 1
+        part = Slice(variable.signal, last - 1 - variable.low, first - variable.low, variable.inverted, whole)
+        return (*_constant(constant, last, high), part, *_constant(constant, low, first))
+
+
+def _lowest(operand: Operand, constant: int) -> int:
+    """The lowest bit that may be 1."""
+    ends = [(constant & -constant).bit_length() - 1] if constant else []
+    if operand.node != CONSTANT:
+        ends.append(operand.shift)
+    return min(ends, default=1 << 30)
+
+
+def _constant(value: int, low: int, high: int) -> tuple[Slice, ...]:
+    if low >= high:
+        return ()
+    return (Slice("", high - 1, low, constant=value >> low & ((1 << (high - low)) - 1)),)

@@ -1,0 +1,159 @@
+"""Adder graphs: equal to the product, proved over all inputs, small, and cut into stages that keep few bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from headrace.adder_graph import AdderGraph, Rounding, pipeline, prove, solve
+from headrace.adder_graph.digits import signed_digits
+from headrace.adder_graph.graph import CONSTANT, Adder, Operand, adder_luts
+from headrace.adder_graph.pipelining import ADDERS_A_STAGE
+from headrace.ir import IntRange
+
+Int = NDArray[np.int64]
+RANGES = (
+    IntRange(0, 1), IntRange(0, 7), IntRange(0, 15), IntRange(-8, 7), IntRange(-7, 7), IntRange(-1, 0),
+    IntRange(2, 5), IntRange(-7, -3), IntRange(0, 255), IntRange(-3, 11), IntRange(5, 5), IntRange(-1, 1, bipolar=True),
+)  # fmt: skip
+
+
+def vectors(x: IntRange, inputs: int, rng: np.random.Generator, weights: Int) -> Int:
+    """Random inputs, both ends, and for every column what makes it smallest and largest."""
+    random = rng.integers(x.lo, x.hi, (50, inputs), endpoint=True)
+    ends = np.where(weights.T > 0, x.hi, x.lo)
+    found = np.concatenate([random, ends, x.lo + x.hi - ends, np.full((1, inputs), x.lo), np.full((1, inputs), x.hi)])
+    return np.where(found > 0, 1, -1) if x.bipolar else found
+
+
+@given(st.integers(-(2**20), 2**20))
+def test_signed_digits_add_up_and_are_never_neighbours(number: int) -> None:
+    digits = list(signed_digits(number))
+    assert sum(sign << shift for shift, sign in digits) == number
+    assert all(b - a >= 2 for (a, _), (b, _) in pairwise(digits))
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.integers(1, 9),
+    st.integers(1, 7),
+    st.sampled_from(RANGES),
+    st.integers(0, 2**32),
+    st.sampled_from([1, 2, 8, 200]),
+)
+def test_graphs_equal_the_product_and_are_proved(inputs: int, columns: int, x: IntRange, seed: int, most: int) -> None:
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(-most, most, (inputs, columns), endpoint=True)
+    weights[:, rng.integers(columns)] *= rng.integers(0, 2)  # sometimes a column of zeros
+    bias = rng.integers(-100, 100, columns)
+    graph = solve(weights, x, bias, effort=1)
+    prove(graph, weights, bias)
+    u = vectors(x, inputs, rng, weights)
+    assert np.array_equal(graph.execute(u), u @ weights + bias)
+
+
+@pytest.mark.parametrize("x", RANGES, ids=str)
+def test_larger_matrices_of_every_range(x: IntRange) -> None:
+    rng = np.random.default_rng(7)
+    weights = rng.integers(-7, 7, (24, 12), endpoint=True)
+    bias = rng.integers(-1000, 1000, 12)
+    graph = solve(weights, x, bias, effort=1)
+    prove(graph, weights, bias)
+    u = vectors(x, 24, rng, weights)
+    assert np.array_equal(graph.sums(u), u @ weights + bias)
+
+
+def test_rounding_shifts_and_clamps_the_sums() -> None:
+    rng = np.random.default_rng(3)
+    weights, x = rng.integers(-7, 7, (16, 8), endpoint=True), IntRange(0, 15)
+    graph = solve(weights, x, np.full(8, 4), Rounding(3, 4, base=-8), effort=1)
+    u = vectors(x, 16, rng, weights)
+    assert np.array_equal(graph.execute(u), np.clip((u @ weights + 4) >> 3, 0, 15) - 8)
+
+
+def test_the_same_matrix_gives_the_same_graph_and_more_effort_no_larger_one() -> None:
+    weights = np.random.default_rng(11).integers(-4, 3, (12, 12), endpoint=True)
+    small = solve(weights, IntRange(0, 7))
+    assert small == solve(weights, IntRange(0, 7))
+    assert small.luts <= solve(weights, IntRange(0, 7), effort=1).luts
+
+
+@pytest.mark.parametrize(("bits", "most", "bound"), [(3, 4, 790), (4, 8, 1_150)])
+def test_sharing_is_smaller_than_a_table_for_every_weight(bits: int, most: int, bound: int) -> None:
+    """The bound is far under the sum of ``bits`` LUTs a weight and its digits, and above what five seeds take."""
+    rng = np.random.default_rng(5)
+    weights = rng.integers(-most, most - 1, (16, 16), endpoint=True)
+    assert solve(weights, IntRange(0, 2**bits - 1)).luts < bound
+
+
+def test_identical_columns_cost_no_more_than_their_last_adders() -> None:
+    column = np.random.default_rng(2).integers(-7, 7, (16, 1), endpoint=True)
+    one, four = (solve(np.repeat(column, n, axis=1), IntRange(0, 15), effort=1).luts for n in (1, 4))
+    assert four < 2 * one
+
+
+def test_a_proof_refuses_what_is_wrong() -> None:
+    weights, bias = np.array([[3], [-2]]), np.array([1])
+    graph = solve(weights, IntRange(0, 7), bias)
+    prove(graph, weights, bias)
+    with pytest.raises(ValueError, match="column 0 is not the product"):
+        prove(graph, weights, bias + 1)
+    with pytest.raises(ValueError, match="column 0 is not the product"):
+        prove(graph, np.array([[3], [-1]]), bias)
+    with pytest.raises(ValueError, match="does not fit"):
+        prove(replace(graph, total=IntRange(-4, 3)), weights, bias)
+    narrow = AdderGraph(
+        IntRange(0, 7), 2, (Adder(Operand(0), Operand(1), 3), Adder(Operand(2), Operand(0), 5)), (), IntRange(0, 31)
+    )
+    with pytest.raises(ValueError, match=r"adder 1 reads node 2, which is right modulo 2\*\*3 only"):
+        prove(narrow, np.zeros((2, 0), np.int64), np.zeros(0, np.int64))
+    bent = Adder(Operand(0, table=(0, 1, 4, 9)), Operand(CONSTANT), 5)
+    with pytest.raises(ValueError, match="adder 0: a table is not linear"):
+        prove(
+            AdderGraph(IntRange(0, 3), 1, (bent,), (), IntRange(0, 31)),
+            np.zeros((1, 0), np.int64),
+            np.zeros(0, np.int64),
+        )
+
+
+def test_luts_of_an_adder_are_the_bits_that_overlap() -> None:
+    width = (4, 8)
+    assert adder_luts(Adder(Operand(1), Operand(0), 9), width) == 4
+    assert adder_luts(Adder(Operand(1), Operand(0, shift=6), 11), width) == 2
+    assert adder_luts(Adder(Operand(1), Operand(0, shift=8), 12), width) == 0
+    assert adder_luts(Adder(Operand(1), Operand(0, inverted=True), 9), width) == 4
+    assert adder_luts(Adder(Operand(0), Operand(1, inverted=True), 9), width) == 8
+    assert adder_luts(Adder(Operand(0, inverted=True), Operand(1), 9), width) == 8
+
+
+def _longest(graph: AdderGraph, stage: tuple[int, ...]) -> int:
+    """Most adders in a row within one stage."""
+    run = [0] * graph.inputs
+    for k, adder in enumerate(graph.adders, graph.inputs):
+        before = [run[o.node] for o in adder.operands if o.node != CONSTANT and stage[o.node] == stage[k]]
+        run.append(1 + max(before, default=0))
+    return max(run)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 20), st.integers(1, 12), st.integers(1, 5), st.integers(0, 2**32), st.booleans())
+def test_stages_are_short_and_in_order(inputs: int, columns: int, adders: int, seed: int, rounded: bool) -> None:
+    weights = np.random.default_rng(seed).integers(-7, 7, (inputs, columns), endpoint=True)
+    graph = solve(weights, IntRange(0, 15), None, Rounding(2, 4) if rounded else None, effort=1)
+    cut = pipeline(graph, adders)
+    assert cut.stages == max(-(-(max(graph.depth) + rounded) // adders), 1)
+    assert _longest(graph, cut.stage) <= adders
+    for k, adder in enumerate(graph.adders, graph.inputs):
+        assert all(cut.stage[o.node] <= cut.stage[k] < cut.stages for o in adder.operands if o.node != CONSTANT)
+    assert cut.register_bits <= pipeline(graph, adders, sweeps=0).register_bits
+
+
+def test_the_default_stage() -> None:
+    graph = solve(np.random.default_rng(1).integers(-7, 7, (16, 8), endpoint=True), IntRange(0, 15), effort=1)
+    assert pipeline(graph) == pipeline(graph, ADDERS_A_STAGE)
