@@ -143,7 +143,7 @@ def test_activation(axis: int, channels: int) -> None:
 
 def test_activation_refuses_rows_that_are_not_channels() -> None:
     op = ops.Activation(np.zeros((3, 1), np.int64), np.zeros(3, np.int64), np.ones(3, np.int64), IntRange(0, 1), 1)
-    with pytest.raises(ModelError, match="3 threshold rows for 4 channels"):
+    with pytest.raises(ModelError, match="3 rows of thresholds for 4 channels"):
         op.infer(TensorType((3, 4), IntRange(0, 1)))
 
 

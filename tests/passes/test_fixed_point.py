@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from headrace.ir import IntRange, TensorType, Value
-from headrace.ir.affine import IntAffine, IntClip, to_significand
 from headrace.ir.integer import Lookup
 from headrace.ir.ops import Add, BatchNorm, Clip, Div, Elementwise, Function, HardSigmoid, Limit, Mul
+from headrace.ir.per_channel import IntAffine, IntClip, to_significand
 from headrace.ir.scaled import NotExact, Scaled
 from headrace.passes.activation import run_steps
 from headrace.passes.fixed_point import FixedPoint, fixed_point, rounded, to_integers

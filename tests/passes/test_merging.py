@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from headrace.ir import Graph, IntRange, Op, TensorType, Value
-from headrace.ir.affine import IntAffine, IntClip
 from headrace.ir.integer import Activation, IntConv, IntMaxPool, IntSumPool, Lookup
+from headrace.ir.per_channel import IntAffine, IntClip
 from headrace.ir.resampling import IntPad
 from headrace.passes import merge_activations as merging
 from headrace.passes.merge_activations import Function, compose, merge_activations

@@ -17,9 +17,6 @@ from headrace.codegen.safe import Verilog
 from headrace.layers.base import RtlModule
 from headrace.resources import hls_templates
 
-LIBRARY_PREFIX = "headrace_"
-"""First part of the file and module name of every shared module."""
-
 
 def render_module(rtl: RtlModule, module: str, layer: str) -> tuple[str, dict[str, str]]:
     """The text of a layer's module, and its memory files by name.

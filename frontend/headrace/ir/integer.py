@@ -13,22 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ModelError
-from headrace.ir.affine import IntAffine as IntAffine
-from headrace.ir.affine import IntClip as IntClip
-from headrace.ir.exact import carrier, convolve, count_thresholds, matmul, narrowest, reduce_windows, strided
+from headrace.ir.exact import carrier, convolve, matmul, narrowest, strided
 from headrace.ir.op import Array, Op
+from headrace.ir.per_channel import Activation as Activation
+from headrace.ir.per_channel import IntAffine as IntAffine
+from headrace.ir.per_channel import IntClip as IntClip
+from headrace.ir.per_channel import Lookup as Lookup
+from headrace.ir.per_channel import PerChannel as PerChannel
 from headrace.ir.resampling import Gather as Gather
 from headrace.ir.resampling import IntPad as IntPad
 from headrace.ir.resampling import IntUpsample as IntUpsample
 from headrace.ir.resampling import IntZeroInsert as IntZeroInsert
 from headrace.ir.types import IntRange, TensorType
+from headrace.ir.windows import IntMaxPool as IntMaxPool
+from headrace.ir.windows import IntPool as IntPool
+from headrace.ir.windows import IntSumPool as IntSumPool
+from headrace.ir.windows import sliding_windows as sliding_windows
+from headrace.ir.windows import window_output as window_output
 
 Int = NDArray[np.int64]
-
-
-def _per_channel(values: Int, rank: int, axis: int) -> Int:
-    """View ``(C, ...)`` so that it broadcasts along *axis* of a batch of *rank*-dimensional frames."""
-    return values.reshape((values.shape[0],) + (1,) * (rank - 1 - axis))
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,62 +157,6 @@ class IntConv(Op):
 
 
 @dataclass(frozen=True, eq=False)
-class Activation(Op):
-    """``y = base[c] + step[c] * #{k : x >= thresholds[c, k]}``: an exact monotone integer function per channel.
-
-    Thresholds ``(C, T)`` ascend along T and lie in ``lo + 1 .. hi`` of the input; a threshold that can never be
-    reached is ``hi + 1``. C is the size of *axis*, or 1 when all channels share them. ``axis`` is counted without the
-    batch axis. ``disagreements`` counts the inputs for which float32 and exact real arithmetic decide differently.
-    """
-
-    thresholds: Int
-    base: Int
-    step: Int
-    output: IntRange
-    axis: int = 0
-    disagreements: int = 0
-
-    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        (x,) = inputs
-        channels, size = self.thresholds.shape[0], x.shape[self.axis] if x.shape else 1
-        if channels not in (1, size):
-            raise ModelError(f"{channels} threshold rows for {size} channels")
-        return (TensorType(x.shape, self.output),)
-
-    def execute(self, *inputs: Array) -> tuple[Array, ...]:
-        (x,) = inputs
-        if x.ndim == 1:  # one number a frame
-            return (self.execute(x[:, None])[0][:, 0],)
-        count = count_thresholds(np.moveaxis(x, 1 + self.axis, -1), self.thresholds)
-        kind = np.int32 if max(abs(self.output.lo), abs(self.output.hi)) < 2**30 else np.int64
-        y = count * self.step.astype(kind) + self.base.astype(kind)
-        return (np.moveaxis(y, -1, 1 + self.axis),)
-
-
-@dataclass(frozen=True, eq=False)
-class Lookup(Op):
-    """``y = table[c, x - lo]``: any exact integer function per channel; C is the size of *axis* or 1."""
-
-    table: Int
-    lo: int
-    output: IntRange
-    axis: int = 0
-    disagreements: int = 0
-
-    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        (x,) = inputs
-        return (TensorType(x.shape, self.output),)
-
-    def execute(self, *inputs: Array) -> tuple[Array, ...]:
-        (x,) = inputs
-        if x.ndim == 1:  # one number a frame
-            return (self.execute(x[:, None])[0][:, 0],)
-        moved = np.moveaxis(x, 1 + self.axis, -1).astype(np.int64) - self.lo
-        channel = np.arange(moved.shape[-1]) if self.table.shape[0] > 1 else 0
-        return (np.ascontiguousarray(np.moveaxis(self.table[channel, moved], -1, 1 + self.axis)),)
-
-
-@dataclass(frozen=True, eq=False)
 class IntAdd(Op):
     """``y = a * x0 + b * x1`` with constant integer factors: the join of two branches on a common grid."""
 
@@ -225,52 +172,6 @@ class IntAdd(Op):
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         x, y = inputs
         return (self.factors[0] * x.astype(np.int64) + self.factors[1] * y.astype(np.int64),)
-
-
-@dataclass(frozen=True, eq=False)
-class IntMaxPool(Op):
-    """Largest value in each window of an image; padding never wins."""
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    pads: tuple[tuple[int, int], ...]
-
-    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        (x,) = inputs
-        spatial = window_output(x.shape[1:], self.kernel, self.strides, self.dilations, self.pads)
-        return (TensorType((x.shape[0], *spatial), x.element),)
-
-    def execute(self, *inputs: Array) -> tuple[Array, ...]:
-        (x,) = inputs
-        out = window_output(x.shape[2:], self.kernel, self.strides, self.dilations, self.pads)
-        padded = pad_image(x, self.pads, int(np.iinfo(x.dtype).min))
-        return (reduce_windows(padded, self.kernel, self.strides, self.dilations, out, np.maximum),)
-
-
-@dataclass(frozen=True, eq=False)
-class IntSumPool(Op):
-    """Sum of each window of an image, padded with the integer 0: average pooling before its division."""
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    pads: tuple[tuple[int, int], ...]
-
-    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        (x,) = inputs
-        spatial = window_output(x.shape[1:], self.kernel, self.strides, self.dilations, self.pads)
-        taps, r = int(np.prod(self.kernel)), x.int_range
-        low, high = taps * r.lo, taps * r.hi
-        if any(p for pair in self.pads for p in pair):  # a border window has fewer taps
-            low, high = min(low, 0), max(high, 0)
-        return (TensorType((x.shape[0], *spatial), IntRange(low, high)),)
-
-    def execute(self, *inputs: Array) -> tuple[Array, ...]:
-        (x,) = inputs
-        out = window_output(x.shape[2:], self.kernel, self.strides, self.dilations, self.pads)
-        padded = pad_image(x.astype(np.int64), self.pads, 0)
-        return (reduce_windows(padded, self.kernel, self.strides, self.dilations, out, np.add),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,59 +270,10 @@ class Slice(Op):
         return (inputs[0][tuple(index)],)
 
 
-# -- shared window and threshold arithmetic ---------------------------------------------------------------------
-
-
-def window_output(
-    size: tuple[int, ...],
-    kernel: tuple[int, ...],
-    strides: tuple[int, ...],
-    dilations: tuple[int, ...],
-    pads: tuple[tuple[int, int], ...],
-) -> tuple[int, ...]:
-    """Spatial output shape of a sliding window.
-
-    Raises:
-        ModelError: when the window does not fit into the padded image.
-    """
-    out = []
-    for n, k, s, d, (begin, end) in zip(size, kernel, strides, dilations, pads, strict=True):
-        span = n + begin + end - (d * (k - 1) + 1)
-        if span < 0:
-            raise ModelError(f"a window of {d * (k - 1) + 1} does not fit an image axis of {n + begin + end}")
-        out.append(span // s + 1)
-    return tuple(out)
-
-
-def sliding_windows(
-    x: Array,
-    kernel: tuple[int, ...],
-    strides: tuple[int, ...],
-    dilations: tuple[int, ...],
-    pads: tuple[tuple[int, int], ...],
-    fill: int,
-) -> Array:
-    """All windows of images ``(N, C, *size)`` as a view ``(N, C, *out, *kernel)``."""
-    if any(p for pair in pads for p in pair):
-        x = np.pad(x, ((0, 0), (0, 0), *pads), constant_values=fill)
-    reach = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True))
-    axes = tuple(range(2, 2 + len(kernel)))
-    windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=axes)
-    pick = (slice(None), slice(None), *(slice(None, None, s) for s in strides))
-    return windows[(*pick, *(slice(None, None, d) for d in dilations))]
-
-
 def top_indices(x: Array, k: int, largest: bool) -> Int:
     """Indices of the *k* best values along the last axis, best first, ties by lowest index."""
     order: Int = np.argsort(-x if largest else x, axis=-1, kind="stable")
     return order[..., :k]
-
-
-def pad_image(x: Array, pads: tuple[tuple[int, int], ...], fill: int) -> Array:
-    """Images ``(N, C, *size)`` with *fill* around them."""
-    if not any(p for pair in pads for p in pair):
-        return x
-    return np.pad(x, ((0, 0), (0, 0), *pads), constant_values=fill)
 
 
 def largest(x: Array) -> int:

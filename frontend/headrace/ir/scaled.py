@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from headrace.ir.graph import Value
 from headrace.ir.grid import Clamp, compact
 from headrace.ir.op import Array, Op
-from headrace.ir.types import IntRange, Shape
+from headrace.ir.types import Shape
 
 if TYPE_CHECKING:
     from headrace.ir.ops.elementwise import Elementwise
@@ -208,8 +208,3 @@ class Lowering(Protocol):
 
     def quantize(self, x: Scaled | Joined, quantizer: Quantizer) -> Scaled:
         """The integers that *quantizer* makes of *x*, as an exact function of its integers."""
-
-
-def range_of(lo: Int, hi: Int, bipolar: bool = False) -> IntRange:
-    """The integer type that holds all channels."""
-    return IntRange(int(lo.min()), int(hi.max()), bipolar)

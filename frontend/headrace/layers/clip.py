@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from headrace.ir import Array, IntRange
-from headrace.ir.affine import IntClip
+from headrace.ir.per_channel import IntClip
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import Int, index_bits, memory_resources, memory_text, packed_words, ram_style

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ir import Op
-from headrace.ir.affine import IntAffine, IntClip, to_significand
 from headrace.ir.integer import Lookup
 from headrace.ir.op import Array
 from headrace.ir.ops import Add, AddTensors, BatchNorm, Clip, Div, Elementwise, HardSigmoid, Limit, Mul
+from headrace.ir.per_channel import IntAffine, IntClip, to_significand
 from headrace.ir.real import single
 from headrace.ir.scaled import Joined, NotExact, Scaled
 from headrace.ir.types import IntRange

@@ -73,17 +73,9 @@ def compose(first: Function, second: Function, reach: IntRange) -> Function | No
     return None
 
 
-def _constants(op: Function) -> tuple[Int, ...]:
-    if isinstance(op, Activation):
-        return op.thresholds, op.base, op.step
-    if isinstance(op, Lookup):
-        return (op.table,)
-    return (op.factor, op.term) if isinstance(op, IntAffine) else (op.lo, op.hi)
-
-
 def _rows(*ops: Function) -> int:
     """Number of channels that the constants of *ops* tell apart."""
-    return max(int(c.shape[0]) for op in ops for c in _constants(op))
+    return max(op.channels for op in ops)
 
 
 def _common_axis(*ops: Function) -> int | None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from headrace.ir import IntRange
-from headrace.ir.affine import IntAffine
+from headrace.ir.per_channel import IntAffine
 from headrace.layers import StreamType
 from headrace.layers.affine import Affine
 

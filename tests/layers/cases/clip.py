@@ -3,7 +3,7 @@
 import numpy as np
 
 from headrace.ir import IntRange
-from headrace.ir.affine import IntClip
+from headrace.ir.per_channel import IntClip
 from headrace.layers import StreamType
 from headrace.layers.clip import Clip
 

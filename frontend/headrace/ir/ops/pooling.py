@@ -46,10 +46,7 @@ class MaxPool(SourceOp):
 
     def evaluate(self, *inputs: Real) -> tuple[Real, ...]:
         (x,) = inputs
-        padded = np.pad(x.value, ((0, 0), (0, 0), *self.pads), constant_values=-np.inf)
-        unpadded = tuple((0, 0) for _ in self.pads)
-        windows = integer.sliding_windows(padded, self.kernel, self.strides, self.dilations, unpadded, 0)
-        value = windows.max(axis=tuple(range(-len(self.kernel), 0)))
+        (value,) = self._pool.execute(x.value)
         grid = x.tight_grid
         if grid is None or np.any(grid.scale < 0) or varies_over_image(grid.scale) or varies_over_image(grid.bias):
             return (Real(value),)
@@ -68,7 +65,7 @@ class MaxPool(SourceOp):
         return (replace(x, value=value, shape=shape, lo=lo, hi=hi),)
 
 
-def refuse_empty_windows(size: Shape, pool: integer.IntMaxPool | integer.IntSumPool) -> None:
+def refuse_empty_windows(size: Shape, pool: integer.IntPool) -> None:
     """Raise where a window sees padding only: it has no largest value and no mean.
 
     Raises:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields, replace
 
 import numpy as np
 
 from headrace.ir import Shape
-from headrace.ir.integer import Activation, IntAdd, IntAffine, IntClip, Lookup
+from headrace.ir.integer import IntAdd, PerChannel
 from headrace.layers.base import divisors
 from headrace.passes.layout import Layout, Order
 from headrace.passes.placement.placed import OrderError, Placed, flat_rank, pick, place, wanted_axes
@@ -46,43 +45,12 @@ def _channel_rows(x: Layout, axis: int, entries: int) -> tuple[Shape, Order | No
 
 
 @place.register
-def _activation(op: Activation, layouts: Sequence[Layout], shape: Shape) -> Placed:
+def _per_channel(op: PerChannel, layouts: Sequence[Layout], shape: Shape) -> Placed:
     (x,) = layouts
     frame, rows = flat_rank(x.frame), None
-    if max(op.thresholds.shape[0], op.base.size, op.step.size) > 1:
-        frame, rows = _channel_rows(x, op.axis, op.thresholds.shape[1])
-    thresholds, base, step = (pick(c, rows) for c in (op.thresholds, op.base, op.step))
-    physical = replace(op, thresholds=thresholds, base=base, step=step, axis=len(frame) - 1)
-    return Placed(physical, (frame,), x.reframed(frame))
-
-
-@place.register
-def _lookup(op: Lookup, layouts: Sequence[Layout], shape: Shape) -> Placed:
-    (x,) = layouts
-    frame, rows = flat_rank(x.frame), None
-    if op.table.shape[0] > 1:
-        frame, rows = _channel_rows(x, op.axis, op.table.shape[1])
-    return Placed(replace(op, table=pick(op.table, rows), axis=len(frame) - 1), (frame,), x.reframed(frame))
-
-
-@place.register
-def _affine(op: IntAffine, layouts: Sequence[Layout], shape: Shape) -> Placed:
-    (x,) = layouts
-    frame, rows = flat_rank(x.frame), None
-    if max(op.factor.size, op.term.size) > 1:
-        frame, rows = _channel_rows(x, op.axis, 2)
-    factor, term = (pick(c, rows) for c in (op.factor, op.term))
-    return Placed(replace(op, factor=factor, term=term, axis=len(frame) - 1), (frame,), x.reframed(frame))
-
-
-@place.register
-def _clip(op: IntClip, layouts: Sequence[Layout], shape: Shape) -> Placed:
-    (x,) = layouts
-    frame, rows = flat_rank(x.frame), None
-    if max(op.lo.size, op.hi.size) > 1:
-        frame, rows = _channel_rows(x, op.axis, 2)
-    lo, hi = (pick(c, rows) for c in (op.lo, op.hi))
-    return Placed(replace(op, lo=lo, hi=hi, axis=len(frame) - 1), (frame,), x.reframed(frame))
+    if op.channels > 1:
+        frame, rows = _channel_rows(x, op.axis, sum(c[0].size for c in op.constants.values()))
+    return Placed(op.with_constants(lambda c: pick(c, rows), len(frame) - 1), (frame,), x.reframed(frame))
 
 
 @place.register
@@ -95,15 +63,9 @@ def _add(op: IntAdd, layouts: Sequence[Layout], shape: Shape) -> Placed:
     return Placed(op, (frame, frame), x.reframed(frame))
 
 
-@wanted_axes.register(Activation)
-@wanted_axes.register(Lookup)
-@wanted_axes.register(IntAffine)
-@wanted_axes.register(IntClip)
-def _wants_channels(op: Activation | Lookup | IntAffine | IntClip, rank: int) -> tuple[int, ...] | None:
-    constants = (getattr(op, f.name) for f in fields(op))
-    if all(c.shape[0] == 1 for c in constants if isinstance(c, np.ndarray)):
-        return None
-    return _axis_last(rank, op.axis)
+@wanted_axes.register
+def _wants_channels(op: PerChannel, rank: int) -> tuple[int, ...] | None:
+    return _axis_last(rank, op.axis) if op.channels > 1 else None
 
 
 def _axis_last(rank: int, axis: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from headrace.ir import Op, Shape
-from headrace.ir.integer import IntConv, IntMaxPool, IntPad, IntSumPool, IntUpsample, IntZeroInsert
+from headrace.ir.integer import IntConv, IntPad, IntPool, IntUpsample, IntZeroInsert
 from headrace.passes.layout import Layout, Order
 from headrace.passes.placement.placed import MAX_RANK, OrderError, Placed, pick, place, wanted_axes
 
@@ -57,8 +57,7 @@ def _conv(op: IntConv, layouts: Sequence[Layout], shape: Shape) -> Placed:
     return Placed(op, (frame,), Layout.channels_last(shape, produced))
 
 
-@place.register(IntMaxPool)
-@place.register(IntSumPool)
+@place.register(IntPool)
 @place.register(IntUpsample)
 def _pool(op: Op, layouts: Sequence[Layout], shape: Shape) -> Placed:
     frame, channels = _image(layouts[0])
@@ -86,8 +85,7 @@ def _zero_insert(op: IntZeroInsert, layouts: Sequence[Layout], shape: Shape) -> 
 
 
 @wanted_axes.register(IntConv)
-@wanted_axes.register(IntMaxPool)
-@wanted_axes.register(IntSumPool)
+@wanted_axes.register(IntPool)
 @wanted_axes.register(IntUpsample)
 @wanted_axes.register(IntPad)
 @wanted_axes.register(IntZeroInsert)

@@ -1,0 +1,111 @@
+"""Sliding windows over images, and the pools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.errors import ModelError
+from headrace.ir.exact import reduce_windows
+from headrace.ir.op import Array, Op
+from headrace.ir.types import Element, IntRange, TensorType
+
+
+@dataclass(frozen=True, eq=False)
+class IntPool(Op):
+    """Base of the pools: one value of every window of an image, channel by channel."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]
+
+    def element(self, x: TensorType) -> Element:
+        """Element type of the result."""
+        raise NotImplementedError(type(self).__name__)
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        (x,) = inputs
+        spatial = window_output(x.shape[1:], self.kernel, self.strides, self.dilations, self.pads)
+        return (TensorType((x.shape[0], *spatial), self.element(x)),)
+
+    def reduced(self, x: Array, fill: float, combine: np.ufunc) -> Array:
+        """*combine* over every window of images padded with *fill*."""
+        out = window_output(x.shape[2:], self.kernel, self.strides, self.dilations, self.pads)
+        padded = pad_image(x, self.pads, fill)
+        return reduce_windows(padded, self.kernel, self.strides, self.dilations, out, combine)
+
+
+@dataclass(frozen=True, eq=False)
+class IntMaxPool(IntPool):
+    """Largest value in each window of an image; padding never wins."""
+
+    def element(self, x: TensorType) -> Element:
+        return x.element
+
+    def execute(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        lowest = int(np.iinfo(x.dtype).min) if x.dtype.kind in "iu" else -np.inf
+        return (self.reduced(x, lowest, np.maximum),)
+
+
+@dataclass(frozen=True, eq=False)
+class IntSumPool(IntPool):
+    """Sum of each window of an image, padded with the integer 0: average pooling before its division."""
+
+    def element(self, x: TensorType) -> Element:
+        taps, r = int(np.prod(self.kernel)), x.int_range
+        low, high = taps * r.lo, taps * r.hi
+        if any(p for pair in self.pads for p in pair):  # a border window has fewer taps
+            low, high = min(low, 0), max(high, 0)
+        return IntRange(low, high)
+
+    def execute(self, *inputs: Array) -> tuple[Array, ...]:
+        return (self.reduced(inputs[0].astype(np.int64), 0, np.add),)
+
+
+def window_output(
+    size: tuple[int, ...],
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    pads: tuple[tuple[int, int], ...],
+) -> tuple[int, ...]:
+    """Spatial output shape of a sliding window.
+
+    Raises:
+        ModelError: when the window does not fit into the padded image.
+    """
+    out = []
+    for n, k, s, d, (begin, end) in zip(size, kernel, strides, dilations, pads, strict=True):
+        span = n + begin + end - (d * (k - 1) + 1)
+        if span < 0:
+            raise ModelError(f"a window of {d * (k - 1) + 1} does not fit an image axis of {n + begin + end}")
+        out.append(span // s + 1)
+    return tuple(out)
+
+
+def sliding_windows(
+    x: Array,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    pads: tuple[tuple[int, int], ...],
+    fill: int,
+) -> Array:
+    """All windows of images ``(N, C, *size)`` as a view ``(N, C, *out, *kernel)``."""
+    if any(p for pair in pads for p in pair):
+        x = np.pad(x, ((0, 0), (0, 0), *pads), constant_values=fill)
+    reach = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True))
+    axes = tuple(range(2, 2 + len(kernel)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=axes)
+    pick = (slice(None), slice(None), *(slice(None, None, s) for s in strides))
+    return windows[(*pick, *(slice(None, None, d) for d in dilations))]
+
+
+def pad_image(x: Array, pads: tuple[tuple[int, int], ...], fill: float) -> Array:
+    """Images ``(N, C, *size)`` with *fill* around them."""
+    if not any(p for pair in pads for p in pair):
+        return x
+    return np.pad(x, ((0, 0), (0, 0), *pads), constant_values=fill)
