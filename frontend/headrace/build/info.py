@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.ir import Graph, Input, IntRange, Output
+from headrace.ir import Graph, Input, IntRange, Output, Value
 from headrace.ir.op import Array
-from headrace.ir.scaled import Abstract, Scaled
+from headrace.ir.scaled import Abstract, Joined, Scaled
 from headrace.passes.to_integer import IntegerModel
 
 
@@ -17,7 +17,8 @@ from headrace.passes.to_integer import IntegerModel
 class TensorInfo:
     """One tensor of the model: ``real = scale * q + offset`` with integers ``q`` of type ``element``.
 
-    ``scale`` and ``offset`` are texts, one value or the range of the channels' values; empty where unknown.
+    ``scale`` and ``offset`` are texts, one value or the range of the channels' values; empty where unknown. A join that
+    is part of the next activation has no integers of its own: ``element`` names those of its operands, *joined*.
     """
 
     name: str
@@ -48,7 +49,9 @@ class ModelInfo:
 def describe(source: Graph, integer: IntegerModel) -> ModelInfo:
     """Collect what the analysis found."""
     tensors = []
-    for value, known in integer.annotations.items():
+    known_of: dict[Value, Abstract] = {**integer.joins, **integer.annotations}
+    order = [Value(node, port) for node in source for port in range(len(source.types(node)))]
+    for value, known in ((value, known_of[value]) for value in order if value in known_of):
         op = source.op(value.node)
         if not isinstance(op, Output):
             kind = "input" if isinstance(op, Input) else type(op).__name__
@@ -59,10 +62,16 @@ def describe(source: Graph, integer: IntegerModel) -> ModelInfo:
 
 
 def _tensor(name: str, operator: str, known: Abstract) -> TensorInfo:
+    if isinstance(known, Joined):
+        leaves = dict.fromkeys(str(_element(leaf)) for leaf in known.leaves)
+        return TensorInfo(name, operator, known.shape, f"{', '.join(leaves)} joined", "", "")
     if not isinstance(known, Scaled):
         return TensorInfo(name, operator, known.shape, "FLOAT32", "", "")
-    element = IntRange(int(known.lo.min()), int(known.hi.max()), known.bipolar)
-    return TensorInfo(name, operator, known.shape, str(element), _span(known.scale), _span(known.bias))
+    return TensorInfo(name, operator, known.shape, str(_element(known)), _span(known.scale), _span(known.bias))
+
+
+def _element(known: Scaled) -> IntRange:
+    return IntRange(int(known.lo.min()), int(known.hi.max()), known.bipolar)
 
 
 def _span(values: Array | None) -> str:

@@ -31,6 +31,7 @@ class IntegerModel:
     Attributes:
         graph: the whole of it, model inputs to model outputs, executable.
         annotations: what the analysis knows of source tensors that have an integer tensor in *graph*, or a real one.
+        joins: of those that have none, because what reads them reads a function of several integer tensors.
         blockers: what stays on the host although integers reached it, and why.
         disagreements: per node of *graph*, how many reachable integers float32 and exact real arithmetic map to
             different codes: where an executor of higher precision differs. One that lets rounding errors add up may
@@ -39,6 +40,7 @@ class IntegerModel:
 
     graph: Graph
     annotations: Mapping[Value, Scaled | Floating] = field(default_factory=dict)
+    joins: Mapping[Value, Joined] = field(default_factory=dict)
     blockers: tuple[Blocker, ...] = ()
 
     @property
@@ -84,7 +86,8 @@ def to_integer(source: Graph) -> IntegerModel:
     for simplify in SIMPLIFICATIONS:
         graph = simplify(graph)
     found = {v: x for v, x in analysis.env.items() if not isinstance(x, Joined) and x.value.node in graph}
-    return IntegerModel(graph, found, tuple(analysis.blockers))
+    joins = {v: x for v, x in analysis.env.items() if isinstance(x, Joined)}
+    return IntegerModel(graph, found, joins, tuple(analysis.blockers))
 
 
 __all__ = ["Blocker", "IntegerModel", "to_integer"]
