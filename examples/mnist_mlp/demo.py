@@ -129,6 +129,22 @@ def _compare(bits: int, final: nn.Module, design: Design, digits: Digits, images
     return Outcome(bits, design, simulation, flat, digits.test_labels.numpy(), compared)
 
 
+def outcome_data(outcome: Outcome) -> dict[str, object]:
+    """What the demo found, for ``headrace demo --json``."""
+    right = {
+        stage: float((predicted == outcome.labels[: len(predicted)]).mean())
+        for stage, predicted in outcome.predictions.items()
+    }
+    return {
+        "bits": outcome.bits,
+        "output": str(outcome.design.folder),
+        "accuracy": right,
+        "values_compared": outcome.compared,
+        "values_differing": 0,
+        "interval_cycles": outcome.simulation.result.interval,
+    }
+
+
 def print_outcome(outcome: Outcome) -> None:
     """The tables at the end of the demo."""
     out = console()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -30,6 +31,8 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             _interrupted()
+        finally:
+            _Session.command = ctx.invoked_subcommand or ""
 
 
 app = typer.Typer(
@@ -61,10 +64,12 @@ class Generated(StrEnum):
 
 
 class _Session:
-    """What the options that every command takes have set."""
+    """What the options that every command takes have set, and which command runs."""
 
     debug = False
     verbosity = 0
+    json = False
+    command = ""
 
 
 def _debug(on: bool) -> None:
@@ -79,13 +84,20 @@ def _quieter(on: bool) -> None:
     _Session.verbosity -= on
 
 
+def _machine(on: bool) -> None:
+    _Session.json |= on
+
+
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_debug)]
 Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more.", callback=_louder)]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say errors only.", callback=_quieter)]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.", callback=_machine)]
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A QONNX file, or the folder of an earlier build.")]
 TargetFps = Annotated[float | None, typer.Option("--target-fps", metavar="N", help="Frames a second to fold for.")]
-ClockMhz = Annotated[float, typer.Option("--clock-mhz", metavar="F", help="Clock frequency in MHz.")]
+ClockMhz = Annotated[
+    float | None, typer.Option("--clock-mhz", metavar="F", help="Clock frequency in MHz, 200 by default.")
+]
 FoldingFile = Annotated[Path | None, typer.Option("--folding", metavar="F.json", help="PE and SIMD by layer.")]
 
 
@@ -103,37 +115,52 @@ def _globals(
     debug: Debug = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Carry a low-bit network to simulated, bit-exact FPGA dataflow hardware."""
 
 
 @app.command()
 def build(
-    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="A QONNX file.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Folder to write the design to.")],
+    model: Annotated[
+        Path | None,
+        typer.Argument(metavar="[MODEL.onnx]", help="An ONNX file; with --finn-config, model.onnx beside it."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT", help="Folder to write the design to.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="F.json", help="Settings; `headrace schema` says which.")
+    ] = None,
+    finn_config: Annotated[
+        Path | None, typer.Option("--finn-config", metavar="F.json", help="A dataflow_build_config.json of FINN.")
+    ] = None,
     target_fps: TargetFps = None,
-    clock_mhz: ClockMhz = 200.0,
+    clock_mhz: ClockMhz = None,
     folding: FoldingFile = None,
     backend: Annotated[
-        Generated, typer.Option("--backend", help="Generate SystemVerilog, C++ for high-level synthesis, or both.")
-    ] = Generated.rtl,
+        Generated | None,
+        typer.Option("--backend", help="Generate SystemVerilog (the default), C++ for high-level synthesis, or both."),
+    ] = None,
+    start_step: Annotated[
+        str | None, typer.Option("--start-step", metavar="STEP", help="Continue the build in OUT with this step.")
+    ] = None,
+    stop_step: Annotated[str | None, typer.Option("--stop-step", metavar="STEP", help="End after this step.")] = None,
     debug: Debug = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Compile a model to a verified design: SystemVerilog or HLS C++, manifest, folding and report."""
     from headrace.build.api import build as build_design
+    from headrace.build.command import Overrides, settings_of
+    from headrace.build.machine import build_data
 
-    design = build_design(
-        model,
-        output,
-        journal=_journal(),
-        target_fps=target_fps,
-        clock_mhz=clock_mhz,
-        folding=folding,
-        backend=backend.value,
-    )
-    if _Session.verbosity >= 0:
+    given = Overrides(output, target_fps, clock_mhz, folding, backend.value if backend else None, start_step, stop_step)
+    model, settings = settings_of(model, config, finn_config, given)
+    journal = _journal()
+    design = build_design(model, config=settings, journal=journal)
+    if not _told("build", lambda: build_data(design), journal) and _Session.verbosity >= 0:
         from headrace.build.summary import print_design
 
         print_design(design)
@@ -156,16 +183,21 @@ def run(
     debug: Debug = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Run a model on arrays, in its own real values: as a float model, as integers, or as simulated RTL or HLS C++."""
     from headrace.build.api import load
     from headrace.build.arrays import check_writable, read_arrays, write_arrays
+    from headrace.build.machine import run_data
     from headrace.build.traced import RunOptions, run_design
 
     check_writable(output)
     options = RunOptions(mode.value, trace, dataflow)
     design = load(model)
-    write_arrays(output, run_design(design, read_arrays(source), options, str(source), _journal()))
+    journal = _journal()
+    outputs = run_design(design, read_arrays(source), options, str(source), journal)
+    write_arrays(output, outputs)
+    _told("run", lambda: run_data(outputs, mode.value, str(output)), journal)
 
 
 @app.command()
@@ -174,12 +206,17 @@ def info(
     debug: Debug = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Show the tensors of a model with their integer types, ranges and scales, and what blocks hardware."""
+    from dataclasses import asdict
+
     from headrace.build.api import load
     from headrace.build.summary import print_info
 
-    print_info(load(model).info())
+    found = load(model).info()
+    if not _told("info", lambda: asdict(found)):
+        print_info(found)
 
 
 @app.command()
@@ -194,10 +231,10 @@ def synth(
     jobs: Annotated[
         int, typer.Option("--jobs", metavar="N", min=0, help="Layers at a time; 0 is half the processors.")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     debug: Debug = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Synthesise a build with yosys: LUTs, registers, DSPs, memories and logic depth of every layer."""
     from headrace.build.api import load
@@ -208,8 +245,8 @@ def synth(
     design = load(output)
     settings = Settings(pnr, timeout, jobs, default_folder() / "synthesis")
     found = synthesise_build(design, family, layer, settings, _journal())
-    if as_json:
-        typer.echo(found.json(), nl=False)
+    if _Session.json:
+        _say(found.json())
     elif _Session.verbosity >= 0:
         from headrace.build.summary import print_synthesis
 
@@ -231,6 +268,7 @@ def vectors(
     debug: Debug = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Write integers for the design's inputs and what its outputs must be, for an RTL regression without the model."""
     from headrace.build.api import load
@@ -239,6 +277,7 @@ def vectors(
     check_writable(output)
     feeds = None if source is None else read_arrays(source)
     load(model).write_vectors(output, feeds, frames=frames, seed=seed, streams=streams, origin=str(source))
+    _told("vectors", lambda: {"output": str(output)})
 
 
 @app.command()
@@ -248,12 +287,14 @@ def init(
     debug: Debug = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Write a project: network, build script, RTL regression, and its continuous integration."""
     from headrace.build.project import write_project
 
     written = write_project(folder, model)
-    if _Session.verbosity >= 0:
+    told = _told("init", lambda: {"output": str(folder), "files": [str(path) for path in written]})
+    if not told and _Session.verbosity >= 0:
         typer.echo(f"{len(written)} files in {printable(str(folder))}; README.md says what to do first")
 
 
@@ -268,36 +309,64 @@ def demo(
     debug: Debug = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Train an MNIST network, build it, simulate it and compare it with PyTorch."""
     from headrace.build.examples import load_example
 
     example = load_example("mnist_mlp", "demo")
-    outcome = example.main(bits=bits, images=images, output=output, journal=_journal())
-    if _Session.verbosity >= 0:
+    journal = _journal()
+    outcome = example.main(bits=bits, images=images, output=output, journal=journal)
+    if not _told("demo", lambda: example.outcome_data(outcome), journal) and _Session.verbosity >= 0:
         example.print_outcome(outcome)
 
 
 @app.command()
-def doctor(debug: Debug = False, verbose: Verbose = 0, quiet: Quiet = False) -> None:
+def doctor(debug: Debug = False, verbose: Verbose = 0, quiet: Quiet = False, as_json: Json = False) -> None:
     """Show which tools are found, in which version, and what each is needed for."""
+    from dataclasses import asdict
+
     from headrace.build.doctor import examine, print_tools
 
     tools = examine()
-    print_tools(tools)
-    if any(tool.required and not tool.found for tool in tools):
+    whole = all(tool.found for tool in tools if tool.required)
+    if not _told("doctor", lambda: {"ok": whole, "tools": [asdict(tool) for tool in tools]}):
+        print_tools(tools)
+    if not whole:
         raise typer.Exit(2)
+
+
+@app.command()
+def schema(debug: Debug = False, verbose: Verbose = 0, quiet: Quiet = False, as_json: Json = False) -> None:
+    """Print the JSON schema of configuration files, for editors and checkers."""
+    from headrace.build.config import config_schema
+
+    _say(config_schema())
 
 
 def _journal() -> Journal:
     from headrace.build.journal import Journal, attended_journal
 
-    return Journal() if _Session.verbosity < 0 else attended_journal()
+    return Journal() if _Session.verbosity < 0 else attended_journal(_Session.verbosity > 0)
+
+
+def _told(command: str, data: Callable[[], Mapping[str, object]], journal: Journal | None = None) -> bool:
+    """Whether the result is wanted as JSON, which is then printed."""
+    if _Session.json:
+        from headrace.build.machine import document
+
+        _say(document(command, data(), journal))
+    return _Session.json
+
+
+def _say(text: str) -> None:
+    """Print a document to standard output, alone."""
+    typer.echo(text, nl=False)
 
 
 def main() -> None:
     """Run the command line and exit with 0, 1 (verification failed), 2 (bad input) or 70 (a bug in Headrace)."""
-    _Session.debug, _Session.verbosity = False, 0
+    _Session.debug, _Session.verbosity, _Session.json, _Session.command = False, 0, False, ""
     try:
         app()
     except KeyboardInterrupt:
@@ -306,14 +375,14 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read the output has gone
         sys.exit(1)
     except HeadraceError as error:
-        _fail(str(error), error.exit_status)
+        _fail(error, str(error), error.exit_status)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror or error}", 2)
-    except MemoryError:
-        _fail("not enough memory for this model and batch; run fewer frames at once", 2)
+        _fail(error, f"{where}{error.strerror or error}", 2)
+    except MemoryError as error:
+        _fail(error, "not enough memory for this model and batch; run fewer frames at once", 2)
     except Exception as error:
-        _fail(f"{type(error).__name__}: {error} (a bug in Headrace; --debug shows where)", 70)
+        _fail(error, f"{type(error).__name__}: {error} (a bug in Headrace; --debug shows where)", 70)
 
 
 def _interrupted() -> NoReturn:
@@ -321,9 +390,13 @@ def _interrupted() -> NoReturn:
     sys.exit(130)
 
 
-def _fail(message: str, status: int) -> NoReturn:
+def _fail(error: BaseException, message: str, status: int) -> NoReturn:
     if _Session.debug:
         traceback.print_exc()
+    if _Session.json:
+        from headrace.build.machine import failure
+
+        _say(failure(_Session.command, error, message, status))
     colour = ("\033[31m", "\033[0m") if sys.stderr.isatty() else ("", "")
     safe = printable(message, keep="\n\t")  # names come from model files
     print(f"headrace: {colour[0]}error:{colour[1]} {safe}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import subprocess
@@ -16,8 +17,11 @@ import pytest
 from onnx import helper, numpy_helper
 from tests.models import quantized_mlp
 
-from headrace.build.config import BuildConfig
+from headrace.build.config import BuildConfig, field_texts
 from headrace.build.design import Design
+from headrace.build.finn_steps import build_dataflow_step_lookup
+from headrace.build.steps import STEPS
+from headrace.build.vocabulary import VerificationStepType
 from headrace.cli import app
 from headrace.errors import UnsupportedError
 from headrace.ingest import from_proto
@@ -52,6 +56,40 @@ def test_ci_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rtl_sim: 
     exec(compile(first, "ci.md", "exec"), names)
     exec(compile(second, "ci.md", "exec"), names)
     names["test_accelerator"](rtl_sim)
+
+
+@pytest.mark.parametrize("page", ["build", "finn", "hls4ml"])
+def test_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python of a page, from top to bottom, in a folder with a small model."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(quantized_mlp((12, 8, 5), 3, seed=1), "model.onnx")
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) >= 2
+    names: dict[str, object] = {"__name__": page}
+    for number, block in enumerate(blocks):
+        exec(compile(block, f"{page}.md, block {number}", "exec"), names)
+
+
+def test_build_page_names_every_setting_and_step() -> None:
+    text = (ROOT / "docs" / "build.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", text, re.MULTILINE))
+    expected = {name: meaning.replace("``", "`") for name, meaning in field_texts().items()}
+    assert {name: rows.get(name) for name in expected} == expected
+    assert {step.__name__: rows[step.__name__] for step in STEPS} == {
+        step.__name__: _first_line(step) for step in STEPS
+    }
+    assert all(f"`{kind}`" in text for kind in VerificationStepType)
+
+
+def test_finn_page_names_every_step() -> None:
+    text = (ROOT / "docs" / "finn.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(step_\w+)` \| (.*) \|$", text, re.MULTILINE))
+    assert rows == {step.__name__: _first_line(step) for step in build_dataflow_step_lookup.values()}
+
+
+def _first_line(function: Callable[..., object]) -> str:
+    return (inspect.getdoc(function) or "").splitlines()[0]
 
 
 def test_pages_build_without_a_warning(tmp_path: Path) -> None:
@@ -147,7 +185,9 @@ def test_command_line_page_names_every_command_and_option() -> None:
 def _declarations(callback: Callable[..., object]) -> str:
     """The annotations of a command's own parameters, without those that every command has."""
     hints = {
-        k: v for k, v in get_type_hints(callback, include_extras=True).items() if k not in ("debug", "verbose", "quiet")
+        name: hint
+        for name, hint in get_type_hints(callback, include_extras=True).items()
+        if name not in ("debug", "verbose", "quiet", "as_json")
     }
     found = [d for hint in hints.values() for x in getattr(hint, "__metadata__", ()) for d in x.param_decls or ()]
     return " ".join(f'"{name}"' for name in found)

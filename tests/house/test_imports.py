@@ -24,7 +24,7 @@ def test_headrace_alone_is_light() -> None:
 def test_help_is_light() -> None:
     code = """
 from headrace.cli import main
-for command in ([], ["build"], ["run"], ["info"], ["demo"], ["doctor"]):
+for command in ([], ["build"], ["run"], ["info"], ["demo"], ["doctor"], ["schema"]):
     sys.argv = ["headrace", *command, "--help"]
     try:
         main()

@@ -24,25 +24,25 @@ FORMAT = "headrace-checkpoint"
 VERSION = 1
 
 
-def save_checkpoint(state: BuildState, step: str, model_file: str, lost: str = "") -> None:
-    """Keep *state* after *step*.
+def save_checkpoint(state: BuildState, step: str, lost: str = "") -> BuildState:
+    """Keep *state* after *step*; returns it with the place of its model.
 
     Args:
         state: after the step.
         step: its name, which is the name of the file.
-        model_file: name of the ONNX file in the folder, which is written when it is not there.
         lost: what of the state is not kept, one sentence; the state can then not be restored.
     """
     folder = state.folder / FOLDER
     folder.mkdir(exist_ok=True)
-    if not (folder / model_file).is_file():
-        (folder / model_file).write_bytes(state.model.SerializeToString(deterministic=True))
+    if not state.model_file:
+        state = replace(state, model_file=f"{step}.onnx")
+        (folder / state.model_file).write_bytes(state.model.SerializeToString(deterministic=True))
     design = state.design
     data = {
         "format": FORMAT,
         "version": VERSION,
         "step": step,
-        "model": model_file,
+        "model": state.model_file,
         "name": design.name,
         "folding": write_folding(design.folded.graph) if design.reached("folded") else None,
         "connected": design.reached("hardware"),
@@ -51,6 +51,7 @@ def save_checkpoint(state: BuildState, step: str, model_file: str, lost: str = "
         "lost": lost,
     }
     (folder / f"{step}.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    return state
 
 
 def restore(folder: Path, step: str, config: BuildConfig, journal: Journal, file: Path) -> BuildState:
@@ -65,7 +66,8 @@ def restore(folder: Path, step: str, config: BuildConfig, journal: Journal, file
     from headrace.ingest import from_proto, read_onnx
 
     try:
-        model = read_onnx(folder / FOLDER / Path(data["model"]).name)
+        model_file = Path(data["model"]).name
+        model = read_onnx(folder / FOLDER / model_file)
         named = config.model_copy(update={"name": config.name or data["name"]})
         design = Design(from_proto(model, str(file)), named)
         if data["folding"] is not None:
@@ -76,7 +78,7 @@ def restore(folder: Path, step: str, config: BuildConfig, journal: Journal, file
         comparisons = tuple(Comparison(**c) for c in data["comparisons"])
     except (KeyError, TypeError, FoldingError, ModelError) as error:
         raise InputError(f"{file}: the result of step '{step}' cannot be restored ({error}); build anew") from error
-    return BuildState(model, design, folder, journal, comparisons)
+    return BuildState(model, design, folder, journal, comparisons, model_file)
 
 
 def _read(path: Path, step: str, file: Path) -> dict[str, Any]:

@@ -6,7 +6,10 @@ here under FINN's names, so that a build script changes its imports and nothing 
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
@@ -14,7 +17,7 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, field_serializer
 from pydantic.json_schema import SkipJsonSchema
 
-from headrace.build.finn_settings import FinnSettings, Lenient
+from headrace.build.finn_settings import FinnSettings, Lenient, foreign_texts
 from headrace.build.vocabulary import (
     AutoFIFOSizingMethod,
     DataflowOutputType,
@@ -86,7 +89,6 @@ class BuildConfig(FinnSettings):
         verify_save_rtlsim_waveforms: keep a waveform of simulations.
         rtlsim_batch_size: frames whose throughput is measured in simulation.
         force_python_rtlsim: simulate with cocotb instead of the C++ bench, which makes the same decisions.
-        board, fpga_part, shell_flow_type: what the driver is for; the design does not depend on them.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, validate_assignment=True)
@@ -117,9 +119,6 @@ class BuildConfig(FinnSettings):
     verify_save_rtlsim_waveforms: bool | None = False
     rtlsim_batch_size: Annotated[int, Field(ge=1)] | None = 1
     force_python_rtlsim: bool | None = False
-    board: str | None = None
-    fpga_part: str | None = None
-    shell_flow_type: Annotated[ShellFlowType, Lenient] | None = None
     _folding_file: str | None = PrivateAttr(default=None)
 
     def __init__(self, **settings: Any) -> None:
@@ -180,7 +179,8 @@ class BuildConfig(FinnSettings):
 
     def kept_json(self) -> str:
         """The text of ``build.json``: what the design depends on, the same wherever it is built."""
-        left_out = {"output_dir", "verify_input_npy", "verify_expected_output_npy", *FinnSettings.model_fields}
+        places = {"output_dir", "verify_input_npy", "verify_expected_output_npy", "start_step", "stop_step"}
+        left_out = {*places, *FinnSettings.model_fields}
         return self.model_dump_json(indent=2, exclude=left_out) + "\n"
 
     @field_serializer("steps")
@@ -258,9 +258,23 @@ def read_finn_config(path: Path) -> DataflowBuildConfig:
     return _from_json(_text(path), str(path), DataflowBuildConfig).relative_to(path.parent)
 
 
+def field_texts() -> dict[str, str]:
+    """What every setting means, or why it has no meaning here, by name."""
+    section = inspect.cleandoc(BuildConfig.__doc__ or "").split("Attributes:\n")[1]
+    entries = re.split(r"\n(?=    \w)", textwrap.dedent(section).replace("\n    ", " "))
+    texts = {}
+    for entry in re.findall(r"^(\w[\w, ]*): (.*)$", "\n".join(entries), re.MULTILINE):
+        texts.update(dict.fromkeys(entry[0].split(", "), entry[1]))
+    return {**texts, **foreign_texts()}
+
+
 def config_schema() -> str:
-    """The JSON schema of configuration files."""
-    return json.dumps(BuildConfig.model_json_schema(), indent=2) + "\n"
+    """The JSON schema of configuration files, as the package has it in ``config.schema.json``."""
+    schema = BuildConfig.model_json_schema()
+    for name, text in field_texts().items():
+        schema["properties"][name]["description"] = text
+    schema["description"] = "Settings of a build of Headrace."
+    return json.dumps(schema, indent=2) + "\n"
 
 
 def _text(path: Path) -> str:

@@ -7,6 +7,7 @@ outputs that another executor computed may differ by less than 0.001, as they ma
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ def _check(state: BuildState, config: BuildConfig, kind: Kind) -> BuildState:
         comparisons.append(_compare(state, config, kind, name, values, outputs[name]))
     _write(state, config, kind, outputs, inside)
     state.note(f"{kind}: equal to the expected output in {len(next(iter(outputs.values()))):,} frames")
-    return BuildState(state.model, state.design, state.folder, state.journal, tuple(comparisons))
+    return replace(state, comparisons=tuple(comparisons))
 
 
 def read_pair(config: BuildConfig, source: Graph) -> tuple[Arrays, Arrays]:

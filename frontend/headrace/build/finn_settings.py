@@ -12,7 +12,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from headrace.build.vocabulary import AutoFIFOSizingMethod, FpgaMemoryType, LargeFIFOMemStyle, VitisOptStrategyCfg
+from headrace.build.vocabulary import (
+    AutoFIFOSizingMethod,
+    FpgaMemoryType,
+    LargeFIFOMemStyle,
+    ShellFlowType,
+    VitisOptStrategyCfg,
+)
 from headrace.errors import InputError
 
 Lenient = Field(strict=False)
@@ -33,7 +39,8 @@ class Refused:
     reason: str
 
 
-_FIFO = "FIFO depths are computed from a schedule by cycle, in milliseconds; nothing is simulated to find them"
+_FIFO = "FIFO depths are computed from a schedule by cycle; nothing is simulated to find them"
+_DEVICE = "the design is the same for every device; `headrace synth --family` says what one needs for it"
 _VENDOR = "no vendor tool is run; what is made is SystemVerilog that any of them reads"
 _LOG = "set on the command line, with -v, -q and --debug"
 
@@ -41,6 +48,9 @@ _LOG = "set on the command line, with -v, -q and --debug"
 class FinnSettings(BaseModel):
     """The fields of FINN's configuration that Headrace does not need, with FINN's defaults."""
 
+    board: Annotated[str | None, NoEffect(_DEVICE)] = None
+    fpga_part: Annotated[str | None, NoEffect(_DEVICE)] = None
+    shell_flow_type: Annotated[Annotated[ShellFlowType, Lenient] | None, NoEffect(_DEVICE)] = None
     specialize_layers_config_file: Annotated[
         Annotated[Path, Lenient] | None,
         NoEffect("RTL and C++ of a layer compute the same; `backend` says which is generated"),
@@ -116,3 +126,13 @@ class FinnSettings(BaseModel):
             for why in field.metadata:
                 if isinstance(why, Refused) and getattr(self, name) is not None:
                     raise InputError(f"setting '{name}' of FINN cannot be honoured: {why.reason}")
+
+
+def foreign_texts() -> dict[str, str]:
+    """Why each of these settings has no meaning here, by name."""
+    return {
+        name: f"{'Refused' if isinstance(why, Refused) else 'No effect'}: {why.reason}."
+        for name, field in FinnSettings.model_fields.items()
+        for why in field.metadata
+        if isinstance(why, NoEffect | Refused)
+    }

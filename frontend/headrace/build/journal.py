@@ -107,15 +107,20 @@ def line(record: StepRecord) -> str:
     return printable(f"{record.name:<32} {record.seconds:8.2f} s  {record.note}".rstrip())
 
 
-def attended_journal() -> Journal:
-    """A journal that is shown on standard error: with progress bars on a terminal, otherwise as lines."""
-    return Journal(TerminalListener() if sys.stderr.isatty() else PlainListener())
+def attended_journal(verbose: bool = False) -> Journal:
+    """A journal that is shown on standard error: with progress bars on a terminal, otherwise as lines.
+
+    Args:
+        verbose: print what steps say while they run, too.
+    """
+    return Journal(TerminalListener(verbose) if sys.stderr.isatty() else PlainListener(verbose))
 
 
 class PlainListener:
     """Prints every finished step as a line on standard error, with what it consists of above it: for logs and pipes."""
 
-    def __init__(self) -> None:
+    def __init__(self, verbose: bool = False) -> None:
+        self._silence = 0.0 if verbose else SILENCE
         self._spoken = 0.0
         self._place = ""
         self._places: list[str] = []
@@ -132,7 +137,7 @@ class PlainListener:
 
     def progress(self, text: str, done: int, total: int) -> None:
         """Print *text* when nothing was printed for a while."""
-        if time.monotonic() - self._spoken > SILENCE:
+        if time.monotonic() - self._spoken >= self._silence:
             self._spoken = time.monotonic()
             share = f" ({done:,} of {total:,})" if total else ""
             print(f"  {text}{share}", file=sys.stderr, flush=True)
@@ -154,10 +159,11 @@ def place(done: int, total: int) -> str:
 class TerminalListener:
     """Shows the running step with a bar, the time that it took and the time left, and finished steps above it."""
 
-    def __init__(self) -> None:
+    def __init__(self, verbose: bool = False) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+        self._verbose = verbose
         self._console = Console(stderr=True)
         columns = [
             SpinnerColumn(),
@@ -187,6 +193,8 @@ class TerminalListener:
         if self._tasks:
             _, name, task = self._tasks[-1]
             self._bars.update(task, description=f"{name}: {text}", completed=done, total=total or None)
+        if self._verbose:
+            self._console.print(f"  {text}", markup=False, highlight=False)
 
     def end(self, record: StepRecord) -> None:
         """Remove the bar and print the step."""

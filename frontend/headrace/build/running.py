@@ -91,7 +91,7 @@ def run_steps(state: BuildState, config: BuildConfig) -> BuildState:
     """
     steps = resolve_steps(config)
     first, last = first_and_last(config, steps)
-    lost, model_file = "", f"{steps[first].name}.onnx"
+    lost = ""
     times = _earlier_times(state.folder) if first else {}
     for number, step in enumerate(steps[first : last + 1]):
         state.journal.overall(number, last + 1 - first)
@@ -99,12 +99,10 @@ def run_steps(state: BuildState, config: BuildConfig) -> BuildState:
             before = state
             state = _checked(step, as_step(step.function)(state, config), state)
         times[step.name] = round(state.journal.records[-1].seconds, 6)
-        if state.model is not before.model:
-            model_file = f"{step.name}.onnx"
         if step.own and _changed(before, state):
             lost = lost or f"step '{step.name}' changed it in its own way"
         if config.save_intermediate_models:
-            save_checkpoint(state, step.name, model_file, lost)
+            state = save_checkpoint(state, step.name, lost)
     state.write_json(TIMES_FILE, times)
     return state
 

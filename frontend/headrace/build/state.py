@@ -27,6 +27,7 @@ class BuildState:
         folder: where files are written; it becomes the output folder when the build is whole.
         journal: told of what happens.
         comparisons: of stages that were equal.
+        model_file: where the model is kept for ``start_step``, a name; empty when it is not yet.
     """
 
     model: ModelProto
@@ -34,6 +35,7 @@ class BuildState:
     folder: Path
     journal: Journal
     comparisons: tuple[Comparison, ...] = ()
+    model_file: str = ""
 
     def with_stage(self, **stages: object) -> BuildState:
         """This state with another integer model, hardware graph or other stage; see :meth:`Design.with_stage`."""
@@ -52,7 +54,9 @@ class BuildState:
             raise InputError("the model cannot be replaced once it has become layers; put the step before that")
         proto = unwrapped(model)
         read = self.design
-        return replace(self, model=proto, design=Design(from_proto(proto, read.source.file), read.config))
+        return replace(
+            self, model=proto, model_file="", design=Design(from_proto(proto, read.source.file), read.config)
+        )
 
     def note(self, text: str) -> None:
         """Say in one line what came out of the running step."""

@@ -1,0 +1,68 @@
+"""``--json``: standard output is one document, whatever happens; everything else is on standard error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from headrace.cli import app
+
+from .test_cli import headrace
+
+
+def document(*arguments: str | Path, status: int = 0) -> dict[str, Any]:
+    done = headrace(*arguments, "--json")
+    assert done.returncode == status, done.stderr
+    data = json.loads(done.stdout)
+    assert isinstance(data, dict)
+    assert data["ok"] is (status == 0)
+    return data
+
+
+def test_every_command_prints_a_document(tiny_model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    built = document("build", tiny_model, "-o", out, "--target-fps", "1e6", "--clock-mhz", "100")
+    assert built["command"] == "build"
+    assert built["output"] == str(out)
+    assert built["report"] == json.loads((out / "report" / "report.json").read_text())
+    assert [step["name"] for step in built["steps"]][-1] == "report"
+    np.savez(tmp_path / "x.npz", x=np.zeros((3, 12), np.float32))
+    ran = document("run", out, "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz", "--mode", "integer")
+    assert ran["outputs"] == {"label": {"shape": [3, 1], "dtype": "int64"}}
+    info = document("info", tiny_model)
+    assert "fc0" in [tensor["name"] for tensor in info["tensors"]]
+    doctor = document("doctor")
+    assert "verilator" in [tool["name"] for tool in doctor["tools"]]
+    assert document("vectors", out, "-o", tmp_path / "v.npz")["output"] == str(tmp_path / "v.npz")
+    assert "README.md" in document("init", tmp_path / "project")["files"]
+    schema = headrace("schema")
+    assert "target_fps" in json.loads(schema.stdout)["properties"]
+
+
+def test_every_command_has_the_option() -> None:
+    assert all("as_json" in get_type_hints(command.callback) for command in app.registered_commands)
+
+
+def test_errors_are_documents_too(tiny_model: Path, tmp_path: Path) -> None:
+    missing = document("info", tmp_path / "none.onnx", status=2)
+    assert missing["command"] == "info"
+    assert missing["error"]["kind"] == "ModelError"
+    assert missing["error"]["exit_status"] == 2
+    assert "no such file" in missing["error"]["message"]
+    folding = tmp_path / "mine.json"
+    folding.write_text('{"MVAU_0": {"PE": 3}}')
+    wrong = document("build", tiny_model, "-o", tmp_path / "out", "--folding", folding, status=2)
+    assert wrong["error"]["kind"] == "FoldingError"
+    assert not (tmp_path / "out").exists()
+
+
+def test_verbosity(tiny_model: Path, tmp_path: Path) -> None:
+    plain, quiet = (headrace("build", tiny_model, "-o", tmp_path / "out", *more) for more in ((), ("-q",)))
+    assert (quiet.stdout, quiet.stderr) == ("", "")
+    lines = plain.stderr.splitlines()
+    assert lines[1].startswith("[ 1/11] read")
+    assert lines[-1].startswith("report")
+    assert "\x1b" not in plain.stderr
