@@ -1,9 +1,10 @@
-"""CPU seconds of the compiler from an ONNX file to a folded hardware graph with FIFO depths, on networks of real size.
+"""CPU seconds of the compiler from an ONNX file to a folded hardware graph with FIFO depths, on full-size networks.
 
-    python benchmarks/compile_speed.py [tfc-w2a2|cnv-w2a2|mobilenet-w4a4|resnet50-w4a4 ...] [--profile] [--rtl] [--qonnx]
+    python benchmarks/compile_speed.py [tfc-w2a2|cnv-w2a2|mobilenet-w4a4|resnet50-w4a4 ...] [--profile] [--rtl]
+        [--qonnx]
 
-Each network is a QONNX file with random weights (``networks.py``). ``--rtl`` adds the rendering of the SystemVerilog,
-``--qonnx`` runs the clean-up passes that FINN's flow begins with (qonnx's ``cleanup_model``) on the same file beside it.
+Each network is a QONNX file with random weights (``networks.py``). ``--rtl`` adds the rendering of the SystemVerilog;
+``--qonnx`` runs qonnx's ``cleanup_model``, with which FINN's flow begins, on the same file beside it.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ def _print_rtl(hardware: HardwareDesign) -> None:
     spent = time.process_time() - start
     size = sum(len(text) for text in plan.files.values()) / 2**20
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"  SystemVerilog: {len(plan.files)} files, {size:.1f} MiB in {spent:.2f} CPU s; {peak:.1f} GiB at most so far")
+    print(
+        f"  SystemVerilog: {len(plan.files)} files, {size:.1f} MiB in {spent:.2f} CPU s; {peak:.1f} GiB at most so far"
+    )
 
 
 def _qonnx_cleanup(data: bytes) -> None:

@@ -1,6 +1,6 @@
 """Networks of real size as QONNX files, with random weights and batch norms that are not trivial.
 
-Shared by the benchmarks and by the slow tests; made with ``onnx.helper``, so that nothing has to be trained or exported.
+Shared by the benchmarks and by the slow tests; made with ``onnx.helper``: nothing is trained or exported.
 """
 
 from __future__ import annotations

@@ -94,6 +94,7 @@ class Bench:
         self.timeout = cast(int, job["timeout_cycles"])
         self.tail = cast(int, job["tail_cycles"])
         self.reset_cycles = cast(int, job["reset_cycles"])
+        self.pace = cast(int, job["pace"])
         self.violations: list[dict[str, object]] = []
         self.cycle = 0
         self.end: int | None = None  # the last cycle, known once every word has moved
@@ -125,9 +126,10 @@ class Bench:
         for channel in self.groups["input"]:
             stalled = next(channel.stalls)
             sent = len(channel.cycles)
+            early = self.cycle * channel.spec.words_per_frame < sent * self.pace
             if channel.held is not None:
                 continue  # offered before and not yet accepted: keep it
-            if stalled or sent == channel.expected:
+            if stalled or early or sent == channel.expected:
                 self.drive_idle(channel)
                 continue
             assert channel.tlast is not None

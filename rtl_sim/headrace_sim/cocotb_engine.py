@@ -109,6 +109,7 @@ def _job_json(manifest: Manifest, job: Job) -> str:
         "timeout_cycles": job.timeout_cycles,
         "tail_cycles": job.tail_cycles,
         "reset_cycles": job.reset_cycles,
+        "pace": job.pace,
         "trace": job.trace,
         "stalls": {name: [spec.key, spec.threshold] for name, spec in job.stalls.items()},
     }

@@ -64,6 +64,7 @@ def job_text(manifest: Manifest, job: Job) -> str:
         f"timeout {job.timeout_cycles}",
         f"tail {job.tail_cycles}",
         f"reset {job.reset_cycles}",
+        f"pace {job.pace}",
     ]
     for group, specs in channel_groups(manifest, job.trace).items():
         for index, spec in enumerate(specs):

@@ -40,6 +40,7 @@ class Job:
     seed: int
     stalls: dict[str, StallSpec]  # "input0", "output0", ...
     timeout_cycles: int
+    pace: int
     trace: bool
     waves: Path | None
     optimize: str
@@ -64,6 +65,7 @@ def simulate(
     seed: int = 0,
     stall_in: float = 0.0,
     stall_out: float = 0.0,
+    pace: int = 0,
     trace: bool = False,
     waves: Path | str | None = None,
     timeout_cycles: int | None = None,
@@ -83,6 +85,7 @@ def simulate(
         simulator: "verilator", or "icarus" (cocotb only).
         seed: of the random stalls and of the initial values of registers and memories.
         stall_in, stall_out: probability that an input offers nothing, or an output accepts nothing, in a cycle.
+        pace: cycles in which at most one frame enters, its words evenly spread; 0: as fast as the design takes them.
         trace: also return the values of the manifest's internal streams, and check their protocol.
         waves: write a waveform to this file: `.vcd` or `.fst` (Icarus: `.fst`).
         timeout_cycles: report a deadlock after so many cycles without a transfer at the boundary.
@@ -103,9 +106,11 @@ def simulate(
     _check_options(engine, simulator, stall_in, stall_out)
     if coverage and engine != "cpp":
         raise SimulationError(f"coverage needs engine 'cpp'; {engine!r} does not measure it")
+    if pace < 0:
+        raise SimulationError(f"pace={pace} is negative; cycles a frame, or 0, are accepted")
     arrays = check_inputs(manifest, inputs)
     if timeout_cycles is None:
-        timeout_cycles = max(10_000, 10 * (manifest.interval_cycles + manifest.latency_cycles))
+        timeout_cycles = max(10_000, 2 * pace, 10 * (manifest.interval_cycles + manifest.latency_cycles))
     build_cache = cache if isinstance(cache, BuildCache) else BuildCache(cache)
     with tempfile.TemporaryDirectory(prefix="headrace-sim-") as name:
         job = Job(
@@ -114,6 +119,7 @@ def simulate(
             seed=seed,
             stalls=_stalls(manifest, seed, stall_in, stall_out),
             timeout_cycles=timeout_cycles,
+            pace=pace,
             trace=trace,
             waves=_wave_path(waves, simulator),
             optimize=optimize,

@@ -8,8 +8,10 @@ from typing import ClassVar
 
 from headrace.ir import Array, Graph, IntRange
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType
+from headrace.layers.programme import Programme
+from headrace.schedule.steady import first_frame_latency
 from headrace.schedule.streams import Link, layers, links
-from headrace.schedule.tokens import Times, TokenTimes, first_frame_latency, token_times
+from headrace.schedule.tokens import TokenTimes, token_times
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +55,15 @@ class Worker(Layer):
 class PipelinedWorker(Worker):
     """A worker whose whole latency is a pipeline."""
 
-    def token_times(self) -> tuple[list[Times], list[Times], list[int]]:
+    def programme(self) -> Programme:
         plain = token_times(Worker(self.reads, self.writes, self.work, 1))
-        return list(plain.reads), list(plain.writes), list(plain.ahead)
+        return Programme(plain.reads, plain.writes)
 
 
 @dataclass
 class _Fifo:
     capacity: int
-    latency: int = 1
+    latency: int
     words: deque[int] = field(default_factory=deque)  # the cycle in which each word came
 
     def full(self) -> bool:
@@ -142,8 +144,7 @@ def measured_interval(graph: Graph, depths: dict[Link, int]) -> float | None:
     fifos: dict[Link, _Fifo] = {}
     for link in edges:
         if link.source.node in found and link.target.node in found:
-            ahead = token_times(found[link.target.node]).ahead[link.target.port]
-            fifos[link] = _Fifo(depths[link] + ahead)
+            fifos[link] = _Fifo(depths[link], 1 if depths[link] <= 2 else 2)
     actors = {}
     for node, layer in found.items():
         into: list[_Fifo | None] = [None] * len(layer.inputs)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from headrace.ir import Graph, IntRange, TensorType, Value
 from headrace.schedule.fifos import fifo_depths
-from headrace.schedule.streams import layers, links
-from headrace.schedule.tokens import first_frame_latency, steady_schedule, token_times
+from headrace.schedule.steady import Flow, first_frame_latency, steady_flows
+from headrace.schedule.streams import Link, layers
+from headrace.schedule.tokens import token_times
 
 from .dataflow import measured_interval, worker
 
@@ -81,24 +82,38 @@ def test_a_shallow_fifo_beside_a_long_branch_stalls() -> None:
     assert slower is None or slower > 16
 
 
+def flows(graph: Graph, even: bool) -> dict[Link, Flow]:
+    return {link: flow for _, link, flow in steady_flows(graph, [(even, {})])}
+
+
 @pytest.mark.parametrize("even", [True, False])
 def test_no_word_is_read_before_it_is_written(even: bool) -> None:
-    graph = diamond(6, (20, 6, 11), (9, 30, 3))
-    plan = steady_schedule(graph, even)
-    inner = [link for link in links(graph) if link in plan.pushed and link in plan.popped]
-    assert len(inner) == 4
-    for link in inner:
-        assert (plan.popped[link] > plan.pushed[link]).all()
-        for times in (plan.popped[link], plan.pushed[link]):
-            assert (np.diff([*times, times[0] + plan.interval]) >= 1).all()
+    found = flows(diamond(6, (20, 6, 11), (9, 30, 3)), even)
+    assert len(found) == 4
+    for flow in found.values():
+        assert (flow.popped > flow.pushed).all()
+        for times in (flow.popped, flow.pushed):
+            assert (np.diff([*times, times[0] + flow.interval]) >= 1).all()
 
 
 def test_occupancy_counts_words_of_several_frames() -> None:
-    graph = diamond(4, (4, 4, 4), (50, 50, 2))
-    plan = steady_schedule(graph, False)
-    (short,) = (link for link in links(graph) if link.source == Value("fork", 1))
-    assert plan.interval == 4
-    assert plan.occupancy(short) > 100
+    found = flows(diamond(4, (4, 4, 4), (50, 50, 2)), False)
+    (flow,) = (flow for link, flow in found.items() if link.source == Value("fork", 1))
+    assert flow.interval == 4
+    assert flow.occupancy() > 100
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=8), st.integers(0, 30))
+def test_occupancy_is_the_most_words_at_one_time(gaps: list[int], wait: int) -> None:
+    times = np.cumsum(gaps)
+    interval = int(times[-1])
+    flow = Flow(interval, times, times + 1 + wait, 0, 1)
+    frames = np.arange(40)[:, None] * interval
+    pushed, popped = (flow.pushed + frames).ravel(), (flow.popped + frames).ravel()
+    middle = pushed[len(pushed) // 2 :]
+    held = [int((pushed <= t).sum() - (popped < t).sum()) for t in middle]
+    assert flow.occupancy() == max(held)
+    assert Flow(interval, times, times + 1 + wait, 2, 1).occupancy() == max(flow.occupancy() - 2, 0)
 
 
 def test_default_programme_reads_at_once_and_writes_evenly() -> None:
@@ -106,6 +121,11 @@ def test_default_programme_reads_at_once_and_writes_evenly() -> None:
     assert times.reads[0].tolist() == [0, 1, 2]
     assert times.writes[0].tolist() == [5, 11]
     assert times.delay == 1
+
+
+def test_a_place_is_found_early_by_the_length_of_the_pipeline() -> None:
+    times = np.arange(8) * 3
+    assert [Flow(24, times, times + 2, 0, delay).occupancy() for delay in (1, 4, 5, 8)] == [1, 1, 2, 3]
 
 
 def test_first_frame_latency_adds_what_each_layer_waits_for() -> None:

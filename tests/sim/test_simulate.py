@@ -112,6 +112,13 @@ def test_time_stamps(tmp_path: Path, rtl_sim) -> None:
     np.testing.assert_array_equal(result.time_stamps["y"], [[2, 3, 4], [5, 6, 7]])
 
 
+def test_pace(tmp_path: Path, agree) -> None:
+    manifest = designs.register_slice(tmp_path, bits=8, epw=1, frame=3)
+    result = agree(manifest, {"x": np.arange(9).reshape(3, 3)}, pace=10)
+    np.testing.assert_array_equal(result.time_stamps["x"], [[0, 4, 7], [10, 14, 17], [20, 24, 27]])
+    assert result.interval == {"y": 10.0}
+
+
 def test_seed_decides_the_stalls(tmp_path: Path, rtl_sim) -> None:
     manifest = designs.register_slice(tmp_path, bits=8, epw=1, frame=50)
     x = draw(10, -128, 127, 10, 50)

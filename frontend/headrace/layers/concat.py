@@ -14,7 +14,8 @@ from headrace.ir import Array, IntRange
 from headrace.ir import integer as ops
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
 from headrace.layers.hls import HlsCall, HlsTable
-from headrace.layers.memory import Int, index_bits
+from headrace.layers.memory import index_bits
+from headrace.layers.programme import Programme
 from headrace.layers.recode import Recode
 
 
@@ -89,15 +90,15 @@ class Concat(Layer):
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         return (np.concatenate(inputs, axis=-1),)
 
-    def token_times(self) -> tuple[Sequence[Int], Sequence[Int], Sequence[int]]:
-        """When words move in steady state (:class:`headrace.schedule.tokens.TokenTimed`)."""
+    def programme(self) -> Programme:
+        """When words move in steady state."""
         words = np.arange(self.cycles)
         if self.parallel:
-            return (words,) * len(self.streams), (words,), (0,) * len(self.streams)
+            return Programme((words,) * len(self.streams), (words,))
         turns = words.reshape(-1, sum(self.channels) // self.simd)
         ends = np.cumsum(self.channels) // self.simd
         reads = [part.ravel() for part in np.split(turns, ends[:-1], axis=1)]
-        return reads, (words,), (0,) * len(self.streams)
+        return Programme(reads, (words,))
 
     def resources(self) -> Resources:
         word = self.outputs[0].word_bits

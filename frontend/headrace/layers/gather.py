@@ -19,7 +19,8 @@ from headrace.ir import integer as ops
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
 from headrace.layers.hls import HlsCall, HlsTable, buffered_cycles
 from headrace.layers.memory import Int, index_bits, memory_resources, ram_style
-from headrace.layers.ring import Loop, programme, signed_bits
+from headrace.layers.programme import Programme
+from headrace.layers.ring import Loop, signed_bits, steady_times
 
 MAX_LOOPS = 6
 """Most nested loops that take the place of a table of positions."""
@@ -130,12 +131,12 @@ class Gather(Layer):
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         return (inputs[0][..., np.array(self.indices)],)
 
-    def token_times(self) -> tuple[Sequence[Int], Sequence[Int], Sequence[int]]:
-        """When words move in steady state (:class:`headrace.schedule.tokens.TokenTimed`)."""
+    def programme(self) -> Programme:
+        """When words move in steady state."""
         starts = np.arange(self.pixels)[:, None] * self.in_words
         newest = np.maximum.accumulate((starts + self.positions).ravel())
-        taken, read = programme(newest, self.pixels * self.in_words)
-        return (taken,), (read,), (0,)
+        taken, read = steady_times(newest, self.pixels * self.in_words)
+        return Programme((taken,), (read,))
 
     def resources(self) -> Resources:
         word = self.outputs[0].word_bits

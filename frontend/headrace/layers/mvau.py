@@ -25,6 +25,7 @@ from headrace.layers.memory import (
     ram_style,
     value_range,
 )
+from headrace.layers.programme import Programme
 from headrace.numerics import to_hex_text, weight_memory_words, words_to_ints
 
 
@@ -116,13 +117,16 @@ class MVAU(Layer):
         buffered = 1 if self.nf > 1 else 0
         return buffered + 1 + self.pipeline_depth + (self.sf - 1) + 2
 
-    def token_times(self) -> tuple[list[Int], list[Int], list[int]]:
-        """For :mod:`headrace.schedule.tokens`: a vector is read in its first pass, a word a pass is written; the
-        buffer takes the next vector meanwhile."""
+    def programme(self) -> Programme:
+        """When words move in steady state: a vector is read in its first pass, a word a pass is written; a place of the
+        buffer is free the cycle after the word is fetched in the last pass, which takes a cycle more than reading."""
         start = np.arange(self.vectors, dtype=np.int64)[:, None] * (self.nf * self.sf)
         reads = start + np.arange(self.sf)
         writes = start + (np.arange(self.nf) + 1) * self.sf - 1
-        return [reads.ravel()], [writes.ravel()], [self.sf if self.nf > 1 else 0]
+        if self.nf == 1:
+            return Programme((reads.ravel(),), (writes.ravel(),))
+        frees = reads + (self.nf - 1) * self.sf + 2
+        return Programme((reads.ravel(),), (writes.ravel(),), (frees.ravel(),), (2 * self.sf,))
 
     @property
     def folding(self) -> dict[str, int]:

@@ -17,6 +17,7 @@ from headrace.ir.resampling import with_fill
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import Int, index_bits, memory_text, packed_words
+from headrace.layers.programme import Programme
 from headrace.layers.recode import Recode
 
 
@@ -150,12 +151,12 @@ class Pad(Layer):
         y[(slice(None), *real)] = x
         return (y,)
 
-    def token_times(self) -> tuple[Sequence[Int], Sequence[Int], Sequence[int]]:
-        """When words move in steady state (:class:`headrace.schedule.tokens.TokenTimed`)."""
+    def programme(self) -> Programme:
+        """When words move in steady state."""
         real = reduce(np.multiply.outer, [axis.mask for axis in reversed(self.axes)], np.ones((), np.int64))
         taken = np.flatnonzero(real)
         taken[0] = 0
-        return (taken,), (np.arange(1, self.cycles + 1),), (0,)
+        return Programme((taken,), (np.arange(1, self.cycles + 1),))
 
     def resources(self) -> Resources:
         counters = sum(axis.bits + (axis.phase_bits if axis.step > 1 else 0) for axis in self.axes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -15,7 +14,8 @@ from headrace.errors import FoldingError
 from headrace.ir import IntRange
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
 from headrace.layers.hls import HlsCall
-from headrace.layers.memory import Int, index_bits, memory_resources
+from headrace.layers.memory import index_bits, memory_resources
+from headrace.layers.programme import Programme
 from headrace.layers.window import Window
 
 
@@ -113,14 +113,14 @@ class Pool(Layer):
     def folding_choices(self) -> dict[str, tuple[int, ...]]:
         return {"PE": divisors(self.channels)}
 
-    def token_times(self) -> tuple[Sequence[Int], Sequence[Int], Sequence[int]]:
-        """When words move in steady state (:class:`headrace.schedule.tokens.TokenTimed`)."""
+    def programme(self) -> Programme:
+        """When words move in steady state."""
         if self.whole:
             taken = np.arange(self.window.in_words)
-            return (taken,), (taken[-self.folds :],), (0,)
-        taken, read = self.window.programme()
+            return Programme((taken,), (taken[-self.folds :],))
+        taken, read, freed = self.window.times()
         taps = self.window.kernel_taps
-        return (taken,), (read[taps - 1 :: taps],), (0,)
+        return Programme((taken,), (read[taps - 1 :: taps],), (freed,), (self.window.depth,))
 
     def resources(self) -> Resources:
         word, result = self.inputs[0].word_bits, self.outputs[0].word_bits

@@ -95,7 +95,7 @@ class Freed:
         return not self.special and self.never is None
 
 
-def programme(newest_so_far: Int, in_words: int) -> tuple[Int, Int]:
+def steady_times(newest_so_far: Int, in_words: int) -> tuple[Int, Int]:
     """Times of a frame in steady state: when each input word is taken at the latest, when each word is read.
 
     A layer that reads in every cycle takes words as late as it can, one a cycle at most; one that takes a word in every
@@ -142,6 +142,11 @@ class Ring:
     @abstractmethod
     def newest_so_far(self) -> Int:
         """Per word read: the newest word of the frame that had to be there by then."""
+
+    @property
+    @abstractmethod
+    def last_reads(self) -> Int:
+        """Per input word: the number of the read with which it is given up."""
 
     @property
     @abstractmethod
@@ -228,9 +233,11 @@ class Ring:
         newest = self.newest_so_far[: word + 1]
         return int((newest + 1 - np.arange(word + 1)).max()) + word
 
-    def programme(self) -> tuple[Int, Int]:
-        """Times of a frame in steady state: see :func:`programme`; the depth of the ring is what they need."""
-        return programme(self.newest_so_far, self.in_words)
+    def times(self) -> tuple[Int, Int, Int]:
+        """Times of a frame in steady state: see :func:`steady_times`, whose times the depth of the ring is enough for;
+        and when the place of each input word can be taken by another: the cycle after it is given up."""
+        taken, read = steady_times(self.newest_so_far, self.in_words)
+        return taken, read, read[self.last_reads] + 1
 
     def resources(self, word_bits: int) -> Resources:
         """Estimate of the ring for words of *word_bits* and of the control around it."""

@@ -14,7 +14,8 @@ from headrace.ir import Array
 from headrace.ir import integer as ops
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
 from headrace.layers.hls import HlsCall
-from headrace.layers.memory import Int, index_bits
+from headrace.layers.memory import index_bits
+from headrace.layers.programme import Programme
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,11 +99,11 @@ class Slice(Layer):
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         return (inputs[0][..., self.start : self.stop : self.step],)
 
-    def token_times(self) -> tuple[Sequence[Int], Sequence[Int], Sequence[int]]:
-        """When words move in steady state (:class:`headrace.schedule.tokens.TokenTimed`)."""
+    def programme(self) -> Programme:
+        """When words move in steady state."""
         words = np.arange(self.cycles)
         pixels = words.reshape(-1, self.channels // self.simd)
-        return (words,), (pixels[:, np.array(self.kept_words)].ravel(),), (0,)
+        return Programme((words,), (pixels[:, np.array(self.kept_words)].ravel(),))
 
     def resources(self) -> Resources:
         word, counters = self.outputs[0].word_bits, 2 * index_bits(self.channels // self.simd)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +13,7 @@ from headrace.ir.integer import sliding_windows
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
 from headrace.layers.hls import HlsCall
 from headrace.layers.line_buffer import LineBuffer
-from headrace.layers.memory import Int
+from headrace.layers.programme import Programme
 from headrace.layers.recode import Recode, with_zero
 from headrace.layers.window import Window
 
@@ -108,10 +107,12 @@ class SWG(Layer):
         # (N, C, *out, *kernel) -> (N, *out, kernel * C)
         return (np.moveaxis(windows, 1, -1).reshape(x.shape[0], *self.outputs[0].shape),)
 
-    def token_times(self) -> tuple[Sequence[Int], Sequence[Int], Sequence[int]]:
-        """When words move in steady state (:class:`headrace.schedule.tokens.TokenTimed`)."""
-        taken, read = self.window.programme()
-        return (taken,), (read,), (0,)
+    def programme(self) -> Programme:
+        """When words move in steady state; line buffers take a word a cycle, and wait with it when its window does."""
+        if self.lines:
+            return Programme((np.arange(self.window.in_words),), (self.window.newest_so_far,))
+        taken, read, freed = self.window.times()
+        return Programme((taken,), (read,), (freed,), (self.window.depth,))
 
     def resources(self) -> Resources:
         if self.lines:

@@ -15,6 +15,7 @@ from headrace.ir.integer import IntUpsample
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
 from headrace.layers.hls import HlsCall
 from headrace.layers.memory import Int
+from headrace.layers.programme import Programme
 from headrace.layers.ring import Freed, Loop, Ring
 
 
@@ -58,6 +59,15 @@ class Repeats(Ring):
         shape = (self.size[0], self.factors[0], self.size[1], self.factors[1], self.folds)
         newest: Int = np.maximum.accumulate(np.broadcast_to(words, shape).ravel())
         return newest
+
+    @property
+    def last_reads(self) -> Int:
+        # Whole pixels are given up, after the last copy in the last copy of their row.
+        (height, width), (tall, wide) = self.size, self.factors
+        row, col = np.divmod(np.arange(height * width), width)
+        pixels = ((row + 1) * tall - 1) * width + col + 1
+        last: Int = np.repeat(pixels * wide * self.folds - 1, self.folds)
+        return last
 
     @property
     def settled(self) -> Loop | None:
@@ -137,10 +147,10 @@ class Upsample(Layer):
             x = np.repeat(x, factor, axis=1 + axis)
         return (x,)
 
-    def token_times(self) -> tuple[Sequence[Int], Sequence[Int], Sequence[int]]:
-        """When words move in steady state (:class:`headrace.schedule.tokens.TokenTimed`)."""
-        taken, read = self.ring.programme()
-        return (taken,), (read,), (0,)
+    def programme(self) -> Programme:
+        """When words move in steady state."""
+        taken, read, freed = self.ring.times()
+        return Programme((taken,), (read,), (freed,), (self.ring.depth,))
 
     def resources(self) -> Resources:
         return self.ring.resources(self.inputs[0].word_bits)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -25,6 +24,7 @@ from headrace.layers.memory import (
     ram_style,
     value_range,
 )
+from headrace.layers.programme import Programme
 from headrace.layers.window import Window
 
 
@@ -139,10 +139,10 @@ class VVAU(Layer):
             y += taps[index] * self.weights[:, :, k]
         return (y.reshape(*y.shape[:-2], -1),)
 
-    def token_times(self) -> tuple[Sequence[Int], Sequence[Int], Sequence[int]]:
-        """When words move in steady state (:class:`headrace.schedule.tokens.TokenTimed`)."""
-        taken, read = self.window.programme()
-        return (taken,), (read[self.passes - 1 :: self.passes],), (0,)
+    def programme(self) -> Programme:
+        """When words move in steady state."""
+        taken, read, freed = self.window.times()
+        return Programme((taken,), (read[self.passes - 1 :: self.passes],), (freed,), (self.window.depth,))
 
     # -- hardware ---------------------------------------------------------------------------------------------------
 

@@ -240,6 +240,13 @@ class Window(Ring):
         newest: Int = np.maximum.accumulate(np.maximum(words, 0).ravel())
         return newest
 
+    @property
+    def last_reads(self) -> Int:
+        # The move to a window gives up what lies before its base, with the last word of the window before.
+        begins = np.searchsorted(self.base.ravel(), np.arange(self.in_words), side="right")
+        last: Int = begins * self.window_words - 1
+        return last
+
     # -- constants of the RTL ---------------------------------------------------------------------------------------
 
     @cached_property

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from headrace.ir import Graph
 from headrace.layers.base import Resources
+from headrace.schedule.steady import first_frame_latency
 from headrace.schedule.streams import layers
-from headrace.schedule.tokens import first_frame_latency
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,7 @@ public:
             else if (key == "timeout") job >> timeout_;
             else if (key == "tail") job >> tail_;
             else if (key == "reset") job >> reset_cycles_;
+            else if (key == "pace") job >> pace_;
             else if (key == "wave") { job >> std::ws; std::getline(job, wave_); }
             else if (key == "input") add(job, "input", model.inputs, inputs_);
             else if (key == "output") add(job, "output", model.outputs, outputs_);
@@ -160,7 +161,8 @@ private:
     void drive() {
         for (Channel& in : inputs_) {
             const bool more = in.count() < in.expected;
-            if (!in.held && (!more || in.stall(cycle_))) {
+            const bool early = cycle_ * in.words_per_frame < in.count() * pace_;
+            if (!in.held && (!more || early || in.stall(cycle_))) {
                 drive_idle(in);
                 continue;
             }
@@ -277,7 +279,7 @@ private:
     std::vector<Channel> inputs_, outputs_, streams_;
     std::vector<Violation> violations_;
     std::string wave_;
-    uint64_t frames_ = 0, timeout_ = 0, tail_ = 0, reset_cycles_ = 0, cycle_ = 0, time_ = 0;
+    uint64_t frames_ = 0, timeout_ = 0, tail_ = 0, reset_cycles_ = 0, pace_ = 0, cycle_ = 0, time_ = 0;
     uint64_t end_ = kNever;  // the last cycle, known once every word has moved
 };
 

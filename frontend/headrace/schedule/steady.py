@@ -1,0 +1,228 @@
+"""A model of the whole graph, word by word: when every word is written and read once a steady rate is reached.
+
+Every layer runs through its programme (:mod:`headrace.schedule.tokens`), all of them at the pace of the slowest. Times
+then repeat with one period, the interval of the slowest layer, and one frame tells everything.
+
+The times form an admissible schedule: no word is read before it is written. So if every FIFO holds the words that this
+schedule keeps in it, the hardware, in which every layer runs as early as it can, is never later than the schedule
+(firing earlier never delays a firing of a dataflow graph): the slowest layer keeps its rate, and nothing deadlocks
+however the branches of the graph differ in latency. One thing is not elastic, the pipeline inside a layer: while its
+first word finds no place, it does not close up, so what follows can be late by as much as the pipeline is long. Places
+in a FIFO therefore become free so much earlier than the words for them come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headrace.ir import Graph
+from headrace.schedule.streams import Link, layers, links
+from headrace.schedule.tokens import Times, TokenTimes, token_times
+
+LINK_LATENCY = 2
+"""Most cycles that a FIFO between two layers adds to a word; a shallow one adds one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """The words of one link in steady state: word k of frame f moves at the given time plus ``f * interval``.
+
+    Attributes:
+        interval: cycles between frames.
+        pushed: when each word is written into the link.
+        popped: when the place of each word is free again: when it is read, or given up by a buffer of the reader.
+        room: words of that buffer.
+        delay: length of the pipeline of the writer.
+    """
+
+    interval: int
+    pushed: Times
+    popped: Times
+    room: int
+    delay: int
+
+    def occupancy(self) -> int:
+        """Most words that must find a place in the link at one time.
+
+        With so many places, the word that is as many further enters after each one has left; a word that leaves in the
+        same cycle still takes its place. The word after that one may be as far behind in the pipeline of the writer as
+        this is long.
+        """
+        words = _smallest(lambda words: self._after(words, 0))
+        if self.delay > 1:
+            words = max(words, _smallest(lambda words: self._after(words + 1, self.delay - 1)))
+        return max(words - self.room, 0)
+
+    def _after(self, words: int, cycles: int) -> bool:
+        """Whether the word that is *words* further enters more than *cycles* after each one has left."""
+        frames, rest = divmod(words, len(self.pushed))
+        entered = self.pushed + (frames * self.interval - cycles)
+        if (entered[rest:] <= self.popped[: len(entered) - rest]).any():
+            return False
+        return rest == 0 or not (entered[:rest] + self.interval <= self.popped[len(entered) - rest :]).any()
+
+
+def _smallest(enough: Callable[[int], bool]) -> int:
+    """The smallest number from 1 on that is *enough*, as all larger ones then are; most are small."""
+    high = 1
+    while not enough(high):
+        high *= 2
+    low = high // 2  # not enough
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+@dataclass(eq=False)
+class Walk:
+    """One schedule in the making: layers come in topological order, and leave the flows that they complete.
+
+    Attributes:
+        interval: cycles between frames.
+        even: whether layers that are faster than the slowest spread their work over the interval, or do it as soon as
+            they can and rest. Both are admissible; which of them needs less memory depends on the graph.
+        latency: most cycles that a link adds to a word, where it is more than one.
+    """
+
+    interval: int
+    even: bool
+    latency: Mapping[Link, int] = field(default_factory=dict)
+    _pushed: dict[Link, tuple[Times, int]] = field(default_factory=dict)
+
+    def visit(
+        self, times: TokenTimes, incoming: Sequence[Link], outgoing: Sequence[Link]
+    ) -> Iterator[tuple[Link, Flow]]:
+        """Run a layer; what it reads from a graph input, where words are there when they are wanted, is no flow."""
+        if times.relays and incoming[0] in self._pushed:
+            yield self._relay(times, incoming[0], outgoing)
+            return
+        pace = _spread(times.cycles, self.interval) if self.even else _as_it_is
+        reads = [pace(times.reads[link.target.port]) for link in incoming]
+        arrivals = {
+            link: (at, self._pushed[link][0] + self.latency.get(link, 1))
+            for link, at in zip(incoming, reads, strict=True)
+            if link in self._pushed
+        }
+        offset = _offsets(_demands(arrivals.values()), 0 if self.even else self.interval - times.cycles)
+        for link in outgoing:
+            local = pace(times.writes[link.source.port])
+            self._pushed[link] = local + offset(local) + times.delay, times.delay
+        for link, (at, _) in arrivals.items():
+            room = times.room[link.target.port]
+            pushed, delay = self._pushed.pop(link)
+            free = pace(times.frees[link.target.port]) if room else at
+            popped = free + offset(free)
+            yield link, Flow(self.interval, pushed, self._one_by_one(popped) if room else popped, room, delay)
+
+    def _relay(self, times: TokenTimes, incoming: Link, outgoing: Sequence[Link]) -> tuple[Link, Flow]:
+        """Hand every word on as it comes, as the end of the pipeline before: the link on the way waits for nothing, and
+        what the pipeline can lose is made up for behind it, where words are narrower as a rule."""
+        pushed, delay = self._pushed.pop(incoming)
+        passed = self.latency.get(incoming, 1)
+        through = passed + int(times.writes[0][0] - times.reads[0][0]) + times.delay
+        for link in outgoing:
+            self._pushed[link] = pushed + through, delay + through
+        return incoming, Flow(self.interval, pushed, pushed + passed, 0, 1)
+
+    def _one_by_one(self, popped: Times) -> Times:
+        """Places of a buffer may become free together; words move up one a cycle."""
+        index = np.arange(len(popped))
+        running = np.maximum.accumulate(popped - index)
+        moved: Times = np.maximum(running, running[-1] - (self.interval - len(popped))) + index
+        return moved
+
+
+def steady_flows(graph: Graph, paces: Sequence[tuple[bool, Mapping[Link, int]]]) -> Iterator[tuple[int, Link, Flow]]:
+    """The flows of all links between layers of *graph*, for schedules that are made side by side.
+
+    Args:
+        graph: layers in their final folding, without FIFOs.
+        paces: ``even`` and ``latency`` per schedule, as for :class:`Walk`.
+
+    Yields:
+        The number of the schedule, the link, and its flow in that schedule. No flow is kept here.
+    """
+    found = layers(graph)
+    interval = max((layer.cycles for layer in found.values()), default=1)
+    walks = [Walk(interval, even, latency) for even, latency in paces]
+    incoming, outgoing = _by_node(links(graph))
+    for node, layer in found.items():
+        times = token_times(layer)
+        for number, walk in enumerate(walks):
+            for link, flow in walk.visit(times, incoming[node], outgoing.get(node, ())):
+                yield number, link, flow
+
+
+def first_frame_latency(graph: Graph) -> int:
+    """Cycles from the first word that enters the empty design to the last word of the first frame that leaves it."""
+    pushed: dict[Link, Times] = {}
+    incoming, outgoing = _by_node(links(graph))
+    end = 0
+    for node, layer in layers(graph).items():
+        times = token_times(layer)
+        reads = {link: times.reads[link.target.port] for link in incoming[node]}
+        supply = [(at, pushed.get(link, np.arange(len(at))) + LINK_LATENCY) for link, at in reads.items()]
+        offset = _offsets(_demands(supply), None)
+        for link in outgoing.get(node, ()):
+            local = times.writes[link.source.port]
+            pushed[link] = local + offset(local) + times.delay
+            end = max(end, int(pushed[link][-1]) + LINK_LATENCY)
+    return end
+
+
+def _by_node(edges: Sequence[Link]) -> tuple[dict[str, list[Link]], dict[str, list[Link]]]:
+    incoming: dict[str, list[Link]] = {}
+    outgoing: dict[str, list[Link]] = {}
+    for link in edges:
+        incoming.setdefault(link.target.node, []).append(link)
+        outgoing.setdefault(link.source.node, []).append(link)
+    return incoming, outgoing
+
+
+def _as_it_is(local: Times) -> Times:
+    return local
+
+
+def _spread(cycles: int, interval: int) -> Callable[[Times], Times]:
+    """Local cycles of a programme of *cycles*, spread over *interval*."""
+    return lambda local: local * interval // cycles
+
+
+def _demands(arrivals: Collection[tuple[Times, Times]]) -> tuple[Times, Times]:
+    """Every read of a layer in local order: its local cycle, and how far the clock must lag for the word to be there.
+
+    A read at local cycle 0 that needs nothing comes first.
+
+    Args:
+        arrivals: per input, the local cycle of every read, and when the word is there.
+    """
+    zero = np.zeros(1, np.int64)
+    where = np.concatenate([zero, *(at for at, _ in arrivals)])
+    lag = np.concatenate([zero, *(there - at for at, there in arrivals)])
+    if len(arrivals) <= 1:
+        return where, lag
+    order = np.argsort(where, kind="stable")
+    return where[order], lag[order]
+
+
+def _offsets(demands: tuple[Times, Times], slack: int | None) -> Callable[[Times], Times]:
+    """How far a layer's clock lags behind its local cycles, as a function of them.
+
+    The lag is the largest one demanded so far; *slack*, the cycles that the layer rests each frame, is caught up before
+    the next. Without slack given, there was no frame before.
+    """
+    where, lag = demands
+    running = np.maximum.accumulate(lag)
+    if slack is not None:
+        running = np.maximum(running, running[-1] - slack)
+
+    def offset(local: Times) -> Times:
+        if running[0] == running[-1]:
+            return running[:1]
+        return running[np.searchsorted(where, local, side="right") - 1]
+
+    return offset
