@@ -240,6 +240,7 @@ def test_the_expected_output_is_compared(pair: tuple[Path, Path, Path], tmp_path
         assert np.array_equal(np.concatenate(got), expected)
     report = json.loads((out / "report/report.json").read_text())
     assert "expected output = streamlined_python" in {c["stages"] for c in report["comparisons"]}
+    assert "that of 4 frames at initial_python, streamlined_python. The generated System" in report["verdict"]
     check(pair, out, verify_save_full_context=True)
     with np.load(out / "verification_output/verify_initial_python_0_SUCCESS.npz") as archive:
         assert {"fc0", "fc1_out"} <= set(archive.files)
@@ -308,5 +309,6 @@ def test_finns_example_builds_as_it_is(tmp_path: Path) -> None:
     measured = json.loads((out / "report/rtlsim_performance.json").read_text())
     assert measured["throughput[images/s]"] == measured["N"] * 100e6 / measured["cycles"]
     assert (out / "stitched_ip/all_verilog_srcs.txt").is_file()
+    assert "simulated in this build, too" in json.loads((out / "report/report.json").read_text())["verdict"]
     with pytest.raises(FoldingError, match=r"MVA_hls_3|Thresholding_rtl_0"):
         headrace.build(folder / "model.onnx", tmp_path / "own", folding=folder / "folding_config.json")

@@ -100,3 +100,6 @@ def test_no_claim_of_a_simulation() -> None:
     assert "--mode hls" in not_simulated("hls")
     assert "--mode rtl" in not_simulated("both")
     assert "--mode hls" in not_simulated("both")
+    assert "C++ was not simulated" in not_simulated("both", {"SystemVerilog"})
+    assert not_simulated("rtl", {"SystemVerilog"}) == "What is generated was simulated in this build, too."
+    assert "SystemVerilog was not simulated" in not_simulated("rtl", {"C++"})

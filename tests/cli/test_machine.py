@@ -66,3 +66,43 @@ def test_verbosity(tiny_model: Path, tmp_path: Path) -> None:
     assert lines[1].startswith("[ 1/11] read")
     assert lines[-1].startswith("report")
     assert "\x1b" not in plain.stderr
+
+
+def test_finns_configuration(tiny_model: Path, tmp_path: Path) -> None:
+    """A folder as FINN has it: relative paths, an entry for no layer, settings that mean nothing here."""
+    folder = tmp_path / "finn"
+    folder.mkdir()
+    (folder / "model.onnx").write_bytes(tiny_model.read_bytes())
+    folding = {"Defaults": {}, "MVAU_hls_0": {"PE": 2, "SIMD": 4}, "MVA_hls_1": {"PE": 5}}
+    (folder / "folding.json").write_text(json.dumps(folding))
+    settings = {
+        "output_dir": "out",
+        "synth_clk_period_ns": 10.0,
+        "board": "Pynq-Z1",
+        "shell_flow_type": "vivado_zynq",
+        "generate_outputs": ["estimate_reports", "bitfile"],
+        "folding_config_file": "folding.json",
+    }
+    config = folder / "dataflow_build_config.json"
+    config.write_text(json.dumps(settings))
+    built = document("build", "--finn-config", config)
+    assert built["output"] == str(folder / "out")
+    warnings = "\n".join(built["warnings"])
+    for part in ("'board' has no effect", "(did you mean 'MVAU_1'?)", "output 'bitfile' is not made"):
+        assert part in warnings
+    assert built["report"]["clock_mhz"] == 100
+    other = document("build", "--finn-config", config, "-o", tmp_path / "o", "--stop-step", "step_convert_to_hw")
+    assert other["report"] is None
+    assert (
+        "before there was hardware" in headrace("build", "--finn-config", config, "--stop-step", "step_tidy_up").stdout
+    )
+    again = headrace("build", "--start-step", "step_streamline", "-o", folder / "out", "--finn-config", config)
+    assert again.returncode == 0, again.stderr
+    both = document("build", "--config", config, "--finn-config", config, status=2)
+    assert "give one of them" in both["error"]["message"]
+    own = document("build", tiny_model, "-o", tmp_path / "own", "--folding", folder / "folding.json", status=2)
+    assert own["error"]["kind"] == "FoldingError"
+    kept = document("build", tiny_model, "-o", tmp_path / "own", "--config", folder / "out" / "build.json")
+    assert kept["report"]["clock_mhz"] == 100
+    assert "no folder to write" in document("build", tiny_model, status=2)["error"]["message"]
+    assert "there is no model" in document("build", "-o", tmp_path / "x", status=2)["error"]["message"]

@@ -113,6 +113,7 @@ def build(
         _finish(state, config)
     design = state.design
     design.folder = folder
+    design.simulated = frozenset(c.simulated for c in state.comparisons if c.simulated)
     return design
 
 

@@ -46,6 +46,7 @@ class Design:
         config: how it is folded.
         folder: the build on disk, or None for a model that was only loaded.
         given: stages that :meth:`with_stage` has set.
+        simulated: generated languages that the build has simulated.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Design:
         self.folder = folder
         self._kept_folding = kept_folding  # of an earlier build, complete
         self.given: frozenset[str] = frozenset()
+        self.simulated: frozenset[str] = frozenset()
 
     def with_stage(self, **stages: object) -> Design:
         """A copy in which some of :data:`STAGES` are as given; those after the first of them are made anew.
@@ -202,8 +204,9 @@ class Design:
             return self.simulate(checked, origin=origin, journal=journal).outputs
         if mode == "hls":
             return self.csim(checked, origin=origin, journal=journal).outputs
-        with (journal or Journal()).step(f"run {mode}"), np.errstate(all="ignore"):
-            return run_frames(self.source if mode == "float" else self.integer.graph, checked)
+        journal = journal or Journal()
+        with journal.step(f"run {mode}"), np.errstate(all="ignore"):
+            return run_frames(self.source if mode == "float" else self.integer.graph, checked, journal)
 
     def simulate(
         self,
@@ -302,14 +305,14 @@ class Design:
             raise InputError(f"{manifest}: not the design that this version of Headrace generates; build it again")
 
 
-def run_frames(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
+def run_frames(graph: Graph, feeds: Mapping[str, Array], journal: Journal) -> dict[str, Array]:
     """*graph* on a batch of any size, in pieces where memory would not hold it: a frame depends on no other."""
     largest = max(prod(type_.shape) for node in graph for type_ in graph.types(node))
     size = max(1, LIVE_ELEMENTS // largest)
     frames = len(next(iter(feeds.values())))
-    pieces = [
-        plain_arrays(graph.run({name: array[start : start + size] for name, array in feeds.items()}))
-        for start in range(0, frames, size)
-    ]
+    pieces = []
+    for start in range(0, frames, size):
+        journal.progress("frames", start, frames)
+        pieces.append(plain_arrays(graph.run({name: array[start : start + size] for name, array in feeds.items()})))
     computed = {name: np.concatenate([piece[name] for piece in pieces]) for name in graph.outputs}
     return computed | graph.constant_outputs

@@ -50,7 +50,8 @@ def _check(state: BuildState, config: BuildConfig, kind: Kind) -> BuildState:
     outputs, inside = _RUNS[kind](state, config, feeds)
     comparisons = list(state.comparisons)
     for name, values in expected.items():
-        comparisons.append(_compare(state, config, kind, name, values, outputs[name]))
+        found = _compare(state, config, kind, name, values, outputs[name])
+        comparisons.append(replace(found, expected=True, simulated=_SIMULATED.get(kind, "")))
     _write(state, config, kind, outputs, inside)
     state.note(f"{kind}: equal to the expected output in {len(next(iter(outputs.values()))):,} frames")
     return replace(state, comparisons=tuple(comparisons))
@@ -190,6 +191,12 @@ def simulated(
     engine = "cocotb" if config.force_python_rtlsim else "cpp"
     return design.simulate(feeds, engine=engine, journal=state.journal, trace=True, **options)  # type: ignore[arg-type]
 
+
+_SIMULATED = {
+    Kind.FOLDED_HLS_CPPSIM: "C++",
+    Kind.NODE_BY_NODE_RTLSIM: "SystemVerilog",
+    Kind.STITCHED_IP_RTLSIM: "SystemVerilog",
+}
 
 _RUNS: dict[Kind, Callable[[BuildState, BuildConfig, Arrays], Results]] = {
     Kind.QONNX_TO_FINN_PYTHON: _float,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -85,16 +85,20 @@ class Report:
 
     @property
     def compared(self) -> str:
-        """One sentence: what was compared (a build with a difference ends in an error, not in a report)."""
-        values = sum(c.values for c in self.comparisons)
-        frames = max((c.frames for c in self.comparisons), default=0)
+        """What was compared (a build with a difference ends in an error, not in a report)."""
+        own = [c for c in self.comparisons if not c.expected]
+        values, frames = sum(c.values for c in own), max((c.frames for c in own), default=0)
         stages = "the model, the integer graph and the arithmetic of the hardware layers"
-        return f"Exact: {values:,} values of {frames:,} random frames are equal in {stages}."
+        text = f"Exact: {values:,} values of {frames:,} random frames are equal in {stages}."
+        if given := [c for c in self.comparisons if c.expected]:
+            where = ", ".join(dict.fromkeys(c.stages.removeprefix("expected output = ") for c in given))
+            text += f" The expected output is that of {given[0].frames:,} frames at {where}."
+        return text
 
     @property
     def not_simulated(self) -> str:
-        """One sentence: what the comparison does not cover."""
-        return not_simulated(self.backend)
+        """What the comparison does not cover."""
+        return not_simulated(self.backend, {c.simulated for c in self.comparisons})
 
     @property
     def verdict(self) -> str:
@@ -138,10 +142,20 @@ def report_files(
     return {REPORT_PAGE: printable(page.html(), keep="\n"), REPORT_DATA: page.json()}
 
 
-def not_simulated(backend: Backend) -> str:
-    """One sentence: a build does not simulate what it generates, and how to."""
-    name, mode = ("C++", "hls") if backend == "hls" else ("SystemVerilog", "rtl")
-    also = "; the same holds for the C++, with --mode hls" if backend == "both" else ""
+def not_simulated(backend: Backend, simulated: Collection[str] = ()) -> str:
+    """One sentence: whether a build simulated what it generates, or how to.
+
+    Args:
+        backend: what is generated.
+        simulated: languages that were simulated.
+    """
+    kinds = {"rtl": [("SystemVerilog", "rtl")], "hls": [("C++", "hls")]}
+    both = [*kinds["rtl"], *kinds["hls"]]
+    missing = [(name, mode) for name, mode in kinds.get(backend, both) if name not in simulated]
+    if not missing:
+        return "What is generated was simulated in this build, too."
+    name, mode = missing[0]
+    also = "; the same holds for the C++, with --mode hls" if len(missing) > 1 else ""
     return f"The generated {name} was not simulated in this build: headrace run MODEL --mode {mode} does it{also}."
 
 
@@ -168,8 +182,7 @@ def _moves(layer: Layer) -> bool:
 def stream_text(stream: StreamType) -> str:
     """A stream in a few characters: frame, element type, elements a word."""
     shape = "×".join(map(str, stream.shape))
-    kind = "BIPOLAR" if stream.range.bipolar else f"{'INT' if stream.range.signed else 'UINT'}{stream.bits}"
-    return f"{shape} {kind} ×{stream.elements}"
+    return f"{shape} {stream.range.type_name} ×{stream.elements}"
 
 
 def end_boxes(hardware: HardwareDesign, parts: Partition) -> dict[str, Box]:

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 def print_design(design: Design) -> None:
     """The layers of a built design, its rate, and where its files are."""
+    if not design.reached("hardware"):
+        console().print(f"The build ended before there was hardware; what there is: {design.folder}", soft_wrap=True)
+        return
     expected, clock = design.performance, design.config.clock_mhz
     out = console()
     out.print(layer_table(design))
     rate, interval = expected.fps(clock), expected.interval
     out.print(f"\n{rate:,.0f} frames/s at {clock:g} MHz: one every {interval:,} cycles (* sets it)")
-    out.print(not_simulated(design.config.backend), soft_wrap=True)
+    out.print(not_simulated(design.config.backend, design.simulated), soft_wrap=True)
     if design.folder is not None:
         out.print(f"Report: {design.folder / 'report' / 'index.html'}", soft_wrap=True)
 

@@ -27,12 +27,17 @@ KEPT_ELEMENTS = 2**25
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two stages that were equal on one tensor."""
+    """Two stages that were equal on one tensor.
+
+    ``expected`` says that one of them is what the user expects; ``simulated`` is the generated language that was run.
+    """
 
     stages: str
     tensor: str
     frames: int
     values: int
+    expected: bool = False
+    simulated: str = ""
 
 
 def verify_stages(design: Design, frames: int, seed: int) -> list[Comparison]:
