@@ -82,13 +82,16 @@ def test_weights_on_one_dyadic_grid(scale: float) -> None:
 
 @pytest.mark.parametrize("scale", [0.1, 1 / 3, 0.7231])
 def test_multiples_of_a_float32_scale(scale: float) -> None:
-    """Multiples that float32 holds exactly are found; rounded ones were never on the grid, whatever they look like."""
+    """Multiples that float32 holds exactly are found, and so are those that were rounded to it."""
     step = np.float32(scale)
     exact = np.array([[-4, 2, 0, 1, 4, 8]]) * np.float64(step)
     grid = check_grid(exact, find_grid(np.float32(exact), None))
     assert grid.q.tolist() == [[-4, 2, 0, 1, 4, 8]]
     rounded = np.arange(-100, 100, dtype=np.float32).reshape(20, 10) * step
-    assert find_grid(rounded, 1) is None
+    found = find_grid(rounded, 1)
+    assert found is not None
+    assert np.array_equal(found.q, np.arange(-100, 100).reshape(20, 10))
+    assert found.scale.item() == step
 
 
 def test_whole_numbers_are_their_own_grid_up_to_the_limit() -> None:
@@ -118,6 +121,32 @@ def test_unquantized_weights_have_no_grid() -> None:
     assert common_grid(similar.astype(np.float64), 2**24) is not None, "they do share a grid of 24 bits"
     assert find_grid(similar, 0) is None
     assert find_grid(np.random.default_rng(0).normal(size=(300, 300)).astype(np.float32), None) is None
+
+
+@pytest.mark.parametrize("largest", [1, 3, 7, 127, 255])
+@pytest.mark.parametrize("seed", range(5))
+def test_values_rounded_after_they_were_scaled(largest: int, seed: int) -> None:
+    """As a folded DequantizeLinear leaves them: float32 products of a scale with integers."""
+    rng = np.random.default_rng(seed)
+    q = rng.integers(-largest, largest + 1, (5, 4, 3, 3))
+    for scale in (np.float32(rng.uniform(0.001, 3)), rng.uniform(0.001, 3, (5, 1, 1, 1)).astype(np.float32)):
+        values = q.astype(np.float32) * scale
+        grid = find_grid(values, 0)
+        assert grid is not None
+        assert np.array_equal(grid.q.astype(np.float32) * grid.scale.astype(np.float32), values)
+        assert np.abs(grid.q).max() <= largest
+    values[2] = 0
+    grid = find_grid(values, 0)
+    assert grid is not None, "pruned channels have any scale"
+    assert not grid.q[2].any()
+
+
+def test_one_value_off_the_rounded_grid_is_enough() -> None:
+    values = np.random.default_rng(0).integers(-7, 8, (300, 40)).astype(np.float32) * np.float32(0.0123)
+    assert find_grid(values, None) is not None
+    values[17, 3] = np.nextafter(values[17, 3] + np.float32(0.0123 * 3), np.float32(9))
+    assert find_grid(values, 1) is None
+    assert find_grid(np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32), 1) is None
 
 
 def test_tiny_values() -> None:

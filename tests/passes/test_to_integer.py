@@ -273,7 +273,10 @@ def test_weights_without_a_quantizer() -> None:
     s = Source(2)
     op = MatMul(Constant(np.float32([[0.123], [0.456]])))
     model = check(s.output(s.add(op, s.quantized())))
-    assert reasons(model) == ["its weights are not quantized; put a quantizer on them"]
+    assert reasons(model) == [
+        "its weights are not quantized: they are no integers times one scale, for all or for each output channel; put "
+        "a quantizer on them, or write them through DequantizeLinear"
+    ]
     with pytest.raises(UnsupportedError, match="its weights are not quantized"):
         model.partition()
 
@@ -281,7 +284,7 @@ def test_weights_without_a_quantizer() -> None:
 def test_scales_that_share_no_grid() -> None:
     s = Source(2)
     model = check(s.output(s.matmul(s.quantized(step=[1e-20, 1e20]), [[1], [1]])), random_frames(2))
-    assert "share no integer grid; use one scale per tensor" in reasons(model)[0]
+    assert "share no integer grid (of multiples up to 2^26); use one scale per tensor" in reasons(model)[0]
 
 
 def test_scales_along_another_axis_than_the_summed_one() -> None:

@@ -135,7 +135,8 @@ def common_grid(scales: Double, widest: int) -> tuple[float, Int] | None:
 def find_grid(values: Array, axis: int | None) -> Grid | None:
     """The grid that constant *values* lie on, one scale for all or, failing that, one per index of *axis*.
 
-    Returns None when they need integers wider than any quantizer's, which means they were never quantized.
+    On it are also the float32 products ``fl(q * scale)`` of integers up to 255 and a scale of any size, which a folded
+    DequantizeLinear leaves. Returns None when no such integers are found: the values were never quantized.
     """
     whole = np.asarray(values, np.float64)
     zero = np.zeros((1,) * whole.ndim)
@@ -145,11 +146,13 @@ def find_grid(values: Array, axis: int | None) -> Grid | None:
     if one is not None:
         return Grid(one[1], np.full_like(zero, one[0]), zero)
     if axis is None:
-        return None
-    parts = [_unique_grid(part) for part in np.moveaxis(whole, axis, 0)]
-    found = [part for part in parts if part is not None]
-    if len(found) != len(parts):
-        return None
+        return _rounded_grid(whole, None)
+    found = []
+    for part in np.moveaxis(whole, axis, 0):
+        own = _unique_grid(part)
+        if own is None:
+            return _rounded_grid(whole, None) or _rounded_grid(whole, axis)
+        found.append(own)
     shape = [1] * whole.ndim
     shape[axis] = -1
     q = np.moveaxis(np.stack([part[1] for part in found]), 0, axis)
@@ -170,3 +173,53 @@ def _unique_grid(values: Double) -> tuple[float, Int] | None:
         return None
     found = common_grid(distinct, WIDEST_SCALED_WEIGHT)
     return None if found is None else (found[0], found[1][inverse].reshape(values.shape))
+
+
+FOLDED = 255
+"""Largest integer that is looked for in values that were rounded after they were scaled."""
+
+PROBES = 16
+"""Values of a row that must agree on a scale before all of them are asked."""
+
+
+def _rounded_grid(values: Double, axis: int | None) -> Grid | None:
+    """The grid with ``values == fl32(q * scale)``, one scale for all or one per index of *axis*, if there is one."""
+    if values.size == 0 or not np.array_equal(values.astype(np.float32), values):
+        return None
+    moved = values if axis is None else np.moveaxis(values, axis, 0)
+    rows = moved.reshape(1 if axis is None else moved.shape[0], -1)
+    scales = _rounded_scales(rows)
+    if scales is None:
+        return None
+    q = np.rint(rows / scales[:, None]).astype(np.int64).reshape(moved.shape)
+    if axis is None:
+        return Grid(q, np.full((1,) * values.ndim, scales[0]), np.zeros((1,) * values.ndim))
+    shape = [1] * values.ndim
+    shape[axis] = -1
+    return Grid(np.moveaxis(q, 0, axis), scales.reshape(shape), np.zeros((1,) * values.ndim))
+
+
+def _rounded_scales(rows: Double) -> Double | None:
+    """A float32 scale for each of *rows*, with the smallest integers; None when one has none."""
+    scales = np.ones(rows.shape[0])
+    for r, row in enumerate(rows):
+        largest = float(np.abs(row).max())
+        if largest == 0:
+            continue
+        about = largest / np.arange(1, FOLDED + 1)
+        ratios = row[:: max(row.size // PROBES, 1)] / about[:, None]
+        near = np.all(np.abs(ratios - np.rint(ratios)) <= np.abs(ratios) * 2.0**-21, axis=1)
+        found = (_rounded_scale(row, float(guess)) for guess in about[near])
+        scale = next((s for s in found if s is not None), None)
+        if scale is None:
+            return None
+        scales[r] = scale
+    return scales
+
+
+def _rounded_scale(row: Double, about: float) -> float | None:
+    """A float32 number near *about* whose integer multiples, rounded to float32, are the values of *row*."""
+    middle = np.float32(about)
+    near = (middle, np.nextafter(middle, np.float32(np.inf)), np.nextafter(middle, np.float32(0)))
+    q = np.rint(row / about).astype(np.float32)
+    return next((float(s) for s in near if s > 0 and np.array_equal(q * s, row)), None)

@@ -67,8 +67,8 @@ def align(weights: Grid, scale: Double, bias: Double, out_axis: int) -> Product:
         found = [g for g in grids if g is not None]
         if len(found) != len(grids):
             raise NotExact(
-                "the scales of its input channels (or of its weights along the summed axis) share no integer grid; "
-                "use one scale per tensor, or scales that are multiples of a common one"
+                "the scales of its input channels (or of its weights along the summed axis) share no integer grid (of "
+                "multiples up to 2^26); use one scale per tensor, or scales that are multiples of a common one"
             )
         multiples = np.stack([g[1] for g in found])[which.reshape(-1)].reshape(rows.shape)
         multiples = np.moveaxis(multiples, 0, out_axis)
@@ -188,7 +188,10 @@ def integer_operands(
         NotExact: when there is neither.
     """
     if weights.grid is None:
-        raise NotExact("its weights are not quantized; put a quantizer on them")
+        raise NotExact(
+            "its weights are not quantized: they are no integers times one scale, for all or for each output channel; "
+            "put a quantizer on them, or write them through DequantizeLinear"
+        )
     try:
         q = ctx.integers(x)
         scale, bias = q.affine
