@@ -35,6 +35,10 @@ def build(manifest: Manifest, job: Job, cache: BuildCache) -> tuple[Path, bool]:
 def _build_icarus(manifest: Manifest, job: Job, cache: BuildCache) -> tuple[Path, bool]:
     from cocotb_tools.runner import get_runner
 
+    if manifest.models:
+        raise BuildError(
+            f"design {manifest.name} has layers that are C++, which Icarus cannot call; simulate it with Verilator"
+        )
     _, version = icarus()
     waves = job.waves is not None
     parts: list[str | bytes] = [version, importlib.metadata.version("cocotb"), manifest.top, str(waves)]

@@ -38,6 +38,8 @@ def lint(design: Manifest | Path | str) -> list[LintMessage]:
     """
     manifest = design if isinstance(design, Manifest) else load(design)
     messages = _lint_verilator(manifest)
+    if manifest.models:
+        return messages  # Icarus has no DPI, through which models of IPs call their C++
     try:
         program, _ = icarus()
     except SimulatorNotFound:
@@ -48,7 +50,7 @@ def lint(design: Manifest | Path | str) -> list[LintMessage]:
 def _lint_verilator(manifest: Manifest) -> list[LintMessage]:
     tool = verilator()
     command = [*verilator_command(tool, manifest), "--lint-only", "-Wall", "--quiet-stats"]
-    command += [str(path) for path in manifest.source_paths]
+    command += [str(path) for path in manifest.simulated_paths]
     status, output = _run(command, manifest, tool.environment())
     messages = []
     for line in output.splitlines():

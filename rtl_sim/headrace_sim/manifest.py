@@ -13,7 +13,8 @@
                   "encoding": "signed", "elements_per_word": 2, "frame_elements": 64}, ...],
      "interval_cycles": 128, "latency_cycles": 300,
      "layers": [{"name": "fc1", "kind": "MVAU", "cycles": 128, "outputs": ["fc1_out"]}, ...],
-     "hls": ["hls/tfc.cpp", ...]}        the same design in C++, with its test bench; may be left out
+     "hls": ["hls/tfc.cpp", ...],        the same design in C++, with its test bench; may be left out
+     "models": ["ip/a_hls/model/a_hls.sv", "ip/a_hls/a_hls.cpp", ...]}    simulated in place of IPs; may be left out
 
 Contract with the code generator:
 
@@ -33,6 +34,9 @@ Contract with the code generator:
 * `sources` may be empty when `hls` is not. Every file of `hls` that ends in .cpp is compiled, with the folders of
   files that end in .h as include folders. A stream's `hls` is the name of the `hls::stream` that carries
   its words.
+* `models` stand in for modules that the RTL instantiates and another tool makes. Every file that ends in .sv is
+  compiled with `sources`, and calls what is in those that end in .cpp (DPI-C); these are compiled with
+  HEADRACE_DATAFLOW, the folders of files that end in .h as include folders, and linked to the simulator.
 * `layers` is in topological order. A layer's `outputs` name internal streams, or output tensors or ports.
 """
 
@@ -140,6 +144,7 @@ class Manifest:
     latency_cycles: int = 0
     layers: tuple[Layer, ...] = ()
     hls: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check(self)
@@ -147,6 +152,15 @@ class Manifest:
     @property
     def source_paths(self) -> tuple[Path, ...]:
         return tuple(self.root / source for source in self.sources)
+
+    @property
+    def model_paths(self) -> tuple[Path, ...]:
+        return tuple(self.root / model for model in self.models)
+
+    @property
+    def simulated_paths(self) -> tuple[Path, ...]:
+        """The SystemVerilog that a simulator compiles: sources, and models of IPs."""
+        return (*self.source_paths, *(path for path in self.model_paths if path.suffix == ".sv"))
 
     @property
     def memory_paths(self) -> tuple[Path, ...]:
@@ -184,7 +198,8 @@ def load(path: Path | str) -> Manifest:
         manifest = from_dict(data, file.resolve().parent)
     except ManifestError as error:
         raise ManifestError(f"{file}: {error}") from error
-    for entry in (*manifest.source_paths, *manifest.memory_paths, *(manifest.root / name for name in manifest.hls)):
+    paths = (*manifest.source_paths, *manifest.memory_paths, *manifest.model_paths)
+    for entry in (*paths, *(manifest.root / name for name in manifest.hls)):
         if not entry.is_file():
             raise ManifestError(f"{file}: file {entry.relative_to(manifest.root)} does not exist")
     return manifest
@@ -258,7 +273,7 @@ def _check(manifest: Manifest) -> None:
         raise ManifestError("sources: expected at least one file")
     if not manifest.inputs or not manifest.outputs:
         raise ManifestError("a design needs at least one input and one output")
-    for path in (*manifest.sources, *manifest.memories, *manifest.hls):
+    for path in (*manifest.sources, *manifest.memories, *manifest.hls, *manifest.models):
         pure = PurePosixPath(path)
         if pure.is_absolute() or ".." in pure.parts:
             raise ManifestError(f"path {path!r} must be relative and stay inside the design's folder")

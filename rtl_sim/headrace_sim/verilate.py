@@ -25,6 +25,7 @@ from headrace_sim.toolchain import Verilator, cxx_compiler, has_fst, verilator
 # (measured: 35 s against 5 s a file, for a model only 1.5 times faster); -O0 runs 14 times slower.
 DEFAULT_OPTIMIZE = "s"
 OPTIMIZE_LEVELS = ("0", "s", "1", "2", "3")
+IP_OPTIMIZE = "1"
 _SINGLE_UNIT_BYTES = 300_000
 _LOG_CHARACTERS = 6000
 
@@ -62,7 +63,7 @@ def build(manifest: Manifest, options: BuildOptions, cache: BuildCache, jobs: in
     glue = glue_source(manifest, options)
     control = control_file(manifest, options)
     parts: list[str | bytes] = [compiler.identity, *compiler.link_flags, repr(options), manifest.top, glue, control]
-    for path in manifest.source_paths:
+    for path in (*manifest.source_paths, *manifest.model_paths):
         parts += [path.name, path.read_bytes()]
 
     def make(folder: Path) -> None:
@@ -72,7 +73,8 @@ def build(manifest: Manifest, options: BuildOptions, cache: BuildCache, jobs: in
         (folder / "glue.cpp").write_text(glue)
         runtime = _runtime(compiler, _class_list(folder, "GLOBAL"), cache)
         header = _precompiled_header(compiler, cache)
-        compiler.link(_compile_model(compiler, folder, header), runtime, folder / manifest.top)
+        objects = _compile_model(compiler, folder, header) + _compile_ips(compiler, manifest, folder)
+        compiler.link(objects, runtime, folder / manifest.top)
         for file in folder.iterdir():
             if file.name != manifest.top:
                 file.unlink()
@@ -120,7 +122,7 @@ class Compiler:
 
     def compile(self, source: Path, target: Path, optimize: str, extra: Sequence[str] = ()) -> None:
         command = [str(self.path), f"-O{optimize}", *self.flags, f"-I{source.parent}", *extra]
-        run_tool([*command, "-c", str(source), "-o", str(target)], source.parent)
+        run_tool([*command, "-c", str(source), "-o", str(target)], target.parent)
 
     def link(self, objects: Sequence[Path], runtime: Sequence[Path], target: Path) -> None:
         files = [str(path) for path in (*objects, *runtime)]
@@ -168,7 +170,7 @@ def _verilate(manifest: Manifest, options: BuildOptions, tool: Verilator, folder
         command.append(f"--trace-{options.waves}")
     if options.coverage:
         command += ["--coverage-line", "--coverage-toggle"]
-    command += [str(folder / "visible.vlt"), *(str(path) for path in manifest.source_paths)]
+    command += [str(folder / "visible.vlt"), *(str(path) for path in manifest.simulated_paths)]
     run_tool(command, folder, tool.environment())
 
 
@@ -344,6 +346,20 @@ def _compile_model(compiler: Compiler, folder: Path, header: list[str]) -> list[
         source, optimize, extra = task
         compiler.compile(source, source.with_suffix(".o"), optimize, extra)
         return source.with_suffix(".o")
+
+    with ThreadPoolExecutor(compiler.jobs) as pool:
+        return list(pool.map(compile_one, tasks))
+
+
+def _compile_ips(compiler: Compiler, manifest: Manifest, folder: Path) -> list[Path]:
+    """Compile the C++ of models, which runs side by side with the RTL, clock cycle by clock cycle."""
+    sources = [path for path in manifest.model_paths if path.suffix == ".cpp"]
+    includes = sorted({f"-I{path.parent}" for path in manifest.model_paths if path.suffix == ".h"})
+    tasks = [(source, folder / f"ip{k}.o") for k, source in enumerate(sources)]
+
+    def compile_one(task: tuple[Path, Path]) -> Path:
+        compiler.compile(task[0], task[1], IP_OPTIMIZE, ["-DHEADRACE_DATAFLOW", *includes])
+        return task[1]
 
     with ThreadPoolExecutor(compiler.jobs) as pool:
         return list(pool.map(compile_one, tasks))

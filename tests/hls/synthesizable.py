@@ -25,6 +25,7 @@ HEADERS = {"ap_int.h", "hls_stream.h", "ap_axi_sdata.h", "cstdint", "type_traits
 _NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
 _INCLUDE = re.compile(r"^\s*#\s*include\s*<([^>]+)>", re.MULTILINE)
 _FUNCTION = re.compile(r"\b([A-Za-z_]\w*)\s*\(([^;{}()]|\([^()]*\))*\)\s*(?:const\s*)?\{")
+_TOP = re.compile(r"^void \w+\((.*?)\) \{\n(.*?)^\}", re.DOTALL | re.MULTILINE)
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<[^;{}()]*>)?\s*\(")
 _KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "static_cast", "static_assert", "decltype"}
 
@@ -43,6 +44,30 @@ def findings(files: Mapping[str, str]) -> list[str]:
             calls.add_edges_from((name, callee) for callee in _CALL.findall(body) if callee not in _KEYWORDS)
     found += [f"recursion: {' -> '.join(cycle)}" for cycle in nx.simple_cycles(calls)]
     return found
+
+
+def region_findings(path: str, text: str) -> list[str]:
+    """What breaks the rules of a dataflow region in the top function, the last of *text*.
+
+    It holds declarations of streams, pragmas, and calls, none of them under a condition; every stream inside is an
+    argument of two calls, which the one writes and the other reads; every port of one.
+    """
+    code = _NOISE.sub('""', text)
+    signature, body = list(_TOP.finditer(code))[-1].groups()
+    ports = re.findall(r"& (\w+)", signature)
+    streams = re.findall(r"hls::stream<.*> (\w+)\(", body)
+    calls = re.findall(r"PROCESS\(\w+\(([^()]*)\)\);", body)
+    found = []
+    for line in filter(None, map(str.strip, body.splitlines())):
+        if not re.fullmatch(
+            r'REGION|PRAGMA_HLS\(.*\)|hls::stream<.*> \w+\(""\);(\s*"")?|PROCESS\(\w+\([\w, ]*\)\);', line
+        ):
+            found.append(f"{path}: in the region: {line}")
+    uses = [name.strip() for arguments in calls for name in arguments.split(",")]
+    for name, ends in (*((p, 1) for p in ports), *((s, 2) for s in streams)):
+        if uses.count(name) != ends:
+            found.append(f"{path}: '{name}' is at {uses.count(name)} ends of functions, not {ends}")
+    return found + [f"{path}: '{name}' is no stream of the region" for name in {*uses} - {*ports, *streams}]
 
 
 def functions(code: str) -> Iterator[tuple[str, str]]:

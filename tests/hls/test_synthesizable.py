@@ -14,7 +14,7 @@ from headrace.passes.to_hardware import to_hardware
 from headrace.resources import hls_templates
 from headrace.schedule import schedule
 from hls.networks import residual_network
-from hls.synthesizable import findings, functions
+from hls.synthesizable import findings, functions, region_findings
 
 HEADERS = {path.name: path.read_text() for path in sorted((hls_templates() / "hls" / "headrace").iterdir())}
 
@@ -53,6 +53,64 @@ def test_project(project: dict[str, str]) -> None:
 )
 def test_what_is_found(code: str, finding: str) -> None:
     assert any(finding in line for line in findings({"x.cpp": code}))
+
+
+PLANTED = {
+    "hls/headrace/mvau.hpp": [
+        ("acc sums[PE] = {};", "acc* sums = new acc[PE];", "dynamic allocation: new"),
+        ("acc sums[PE] = {};", "std::vector<acc> sums(PE);", "containers: vector"),
+        ("acc sums[PE] = {};", "double sums[PE] = {};", "floating point: double"),
+        ("int nf = 0;", "int nf = std::rand();", "system calls: rand"),
+        ('#include "types.hpp"', '#include "types.hpp"\n#include <iostream>', "#include <iostream>"),
+    ],
+    "hls/headrace/window.hpp": [
+        (
+            "class window_buffer {\npublic:",
+            "class window_buffer {\npublic:\n    virtual ~window_buffer() {}",
+            "virtual calls",
+        ),
+        (
+            "if (written == frame_words ||",
+            "if (in.empty()) throw 1;\n        if (written == frame_words ||",
+            "exceptions: throw",
+        ),
+        ("bool next_fold() {", "bool next_fold() {\n        if (fold > 9) return next_fold();", "recursion: next_fold"),
+    ],
+}
+"""What someone might write into a template: where, instead of what, and what must be found."""
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "finding"), [(path, *planted) for path, cases in PLANTED.items() for planted in cases]
+)
+def test_what_is_planted(project: dict[str, str], path: str, old: str, new: str, finding: str) -> None:
+    assert old in project[path]
+    found = findings({**project, path: project[path].replace(old, new)})
+    assert any(finding in line for line in found), found
+
+
+def test_region(project: dict[str, str]) -> None:
+    assert region_findings("net.cpp", project["hls/net.cpp"]) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "finding"),
+    [
+        (r"    PROCESS\((net_fc\(.*)", r"    if (more) PROCESS(\1", "in the region: if"),
+        (
+            r"    PROCESS\((net_fc\(.*)",
+            r"    PROCESS(\1\n    PROCESS(\1",
+            "'s_fc_out' is at 3 ends of functions, not 2",
+        ),
+        (r"    PROCESS\((net_fc\(.*)", "", "'s_fc_out' is at 1 ends of functions, not 2"),
+        (r"    REGION\n", "    static int frames = 0;\n    REGION\n", "in the region: static int frames"),
+        (r"PROCESS\(read_s_axis_0\(s_axis_0, input0\)\)", "PROCESS(read_s_axis_0(s_axis_0, other))", "'other' is no"),
+    ],
+)
+def test_what_is_planted_in_the_region(project: dict[str, str], pattern: str, replacement: str, finding: str) -> None:
+    text, count = re.subn(pattern, replacement, project["hls/net.cpp"])
+    assert count == 1
+    assert any(finding in line for line in region_findings("net.cpp", text)), region_findings("net.cpp", text)
 
 
 def test_what_is_not_found() -> None:

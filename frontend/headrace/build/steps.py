@@ -106,19 +106,20 @@ def estimate(state: BuildState, config: BuildConfig) -> BuildState:
 def generate(state: BuildState, config: BuildConfig) -> BuildState:
     """SystemVerilog, memory files, manifest, and the folding that was used."""
     state.design.plan.write(state.folder)
-    state.write(FOLDING_FILE, folding_json(state.design.hardware.graph))
+    state.write(FOLDING_FILE, folding_json(state.design.hardware.graph, state.design.hardware.backends))
     state.note(f"{len(state.design.plan.files)} files")
     return check_expected(state, config, VerificationStepType.NODE_BY_NODE_RTLSIM)
 
 
 def stitch(state: BuildState, config: BuildConfig) -> BuildState:
-    """The RTL alone in a folder, with the list of its files, to be put into a project."""
+    """The RTL alone in a folder, with the list of its files and the IPs that it needs, to be put into a project."""
     plan = state.design.plan
     if DataflowOutputType.STITCHED_IP in config.generate_outputs and config.backend != "hls":
-        files = {path.removeprefix("rtl/"): text for path, text in plan.files.items() if path.startswith("rtl/")}
+        wanted = {path: text for path, text in plan.files.items() if path.startswith(("rtl/", "ip/"))}
+        files = {path.removeprefix("rtl/"): text for path, text in wanted.items()}
         for path, text in files.items():
             state.write(f"stitched_ip/{path}", text)
-        sources = [path for path in files if path.endswith(".sv")]
+        sources = [path for path in files if path.endswith(".sv") and not path.startswith("ip/")]
         state.write("stitched_ip/all_verilog_srcs.txt", "".join(f"{path}\n" for path in sources))
         state.note(f"{len(files)} files")
     return check_expected(state, config, VerificationStepType.STITCHED_IP_RTLSIM)

@@ -65,6 +65,9 @@ def _folder(design: Design) -> Path:
         raise InputError("nothing to synthesise: expected the folder of a build; make one with `headrace build MODEL`")
     if design.config.backend == "hls":
         raise InputError(f"{design.folder}: holds C++ only; build it with the backend 'rtl' or 'both' to synthesise it")
+    ips = [f"'{node}'" for node, backend in design.hardware.backends.items() if backend == "hls"]
+    if ips:
+        raise InputError(f"{design.folder}: the layers {', '.join(ips)} are C++, which Yosys does not read")
     design.check_folder(design.folder)
     return design.folder
 

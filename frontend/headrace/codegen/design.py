@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Literal
 
 from headrace.codegen.hls import compiled_files, generate_hls
+from headrace.codegen.ips import Ip, generate_ip, ip_scripts
 from headrace.codegen.plan import Plan, digest, write_plan
 from headrace.codegen.render import render_library, render_module, render_text
 from headrace.codegen.top import Boundary, Top, assemble
+from headrace.errors import FoldingError
 from headrace.layers.base import StreamType
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.schedule.performance import Performance, performance
@@ -27,9 +29,9 @@ ADAPTERS = ("headrace_axis_input.sv.j2", "headrace_axis_output.sv.j2")
 def generate(design: HardwareDesign, name: str = "", backend: Backend = "rtl") -> Plan:
     """The files of a scheduled *design*.
 
-    ``rtl/`` holds the shared modules, one module a layer with its memories, and the top level; ``hls/`` the same
-    design as C++ for high-level synthesis; ``design.json`` is the manifest that the simulator reads. The same design
-    gives the same text, byte for byte.
+    ``rtl/`` holds the shared modules, one module a layer with its memories, and the top level; ``ip/`` the C++ of the
+    layers that the design wants so; ``hls/`` the whole design as C++ for high-level synthesis; ``design.json`` is the
+    manifest that the simulator reads. The same design gives the same text, byte for byte.
 
     Args:
         design: as :func:`headrace.schedule.schedule` returns it.
@@ -38,29 +40,47 @@ def generate(design: HardwareDesign, name: str = "", backend: Backend = "rtl") -
 
     Raises:
         UnsupportedError: when a layer has no HLS template and one is needed.
-        FoldingError: when words are wider than HLS accepts.
+        FoldingError: when words are wider than HLS accepts, or a layer is to be RTL in a design that is all C++.
     """
     name = name or design.graph.name
     top = assemble(design, name)
     expected = performance(design.graph)
-    sources, memories = _rtl(top, name, expected) if backend != "hls" else ({}, {})
+    ips = _ips(design, top, backend)
+    sources, memories = _rtl(top, name, expected, ips) if backend != "hls" else ({}, {})
+    ip_files = {path: text for ip in ips.values() for path, text in ip.files.items()}
+    if ips:
+        ip_files |= ip_scripts(list(ips.values()), name)
     cpp: dict[str, str] = {}
     carriers: Mapping[str, str] = {}
     if backend != "rtl":
         hls, cpp = generate_hls(design, top, name)
         carriers = hls.carriers
-    manifest = _manifest(top, name, expected, digest({**sources, **memories, **cpp}), carriers)
+    manifest = _manifest(top, name, expected, digest({**sources, **memories, **cpp, **ip_files}), carriers)
     manifest |= {"sources": list(sources), "memories": list(memories), "hls": compiled_files(cpp)}
-    files = {**sources, **memories, **cpp, "design.json": json.dumps(manifest, indent=2) + "\n"}
+    manifest["models"] = [path for ip in ips.values() for path in ip.models]
+    files = {**sources, **memories, **cpp, **ip_files, "design.json": json.dumps(manifest, indent=2) + "\n"}
     streams = {(wire.source.node, wire.source.port): wire.name for wire in top.wires}
     return Plan(files, expected.latency, streams)
 
 
-def _rtl(top: Top, name: str, expected: Performance) -> tuple[dict[str, str], dict[str, str]]:
+def _ips(design: HardwareDesign, top: Top, backend: Backend) -> dict[str, Ip]:
+    """The layers that are C++ between SystemVerilog, by node."""
+    wanted = {backend: [node for node, b in design.backends.items() if b == backend] for backend in ("rtl", "hls")}
+    if backend == "hls":
+        if wanted["rtl"]:
+            raise FoldingError(
+                f"layer '{wanted['rtl'][0]}' is to be RTL, but the backend 'hls' makes one C++ function of all layers; "
+                "use the backend 'rtl', which makes an IP of every layer that is to be HLS, or leave the setting out"
+            )
+        return {}
+    return {i.node: generate_ip(i) for i in top.instances if i.node in wanted["hls"]}
+
+
+def _rtl(top: Top, name: str, expected: Performance, ips: Mapping[str, Ip]) -> tuple[dict[str, str], dict[str, str]]:
     """Sources and memory files of ``rtl/``."""
     library, sources, memories = dict.fromkeys(ADAPTERS), {}, {}
     for instance in top.instances:
-        rtl = instance.layer.rtl()
+        rtl = ips[instance.node].module if instance.node in ips else instance.layer.rtl()
         library.update(dict.fromkeys(rtl.library))
         text, texts = render_module(rtl, instance.module, f"{instance.node} ({instance.layer.kind})")
         sources[f"rtl/{instance.module}.sv"] = text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,9 +11,8 @@ from headrace.codegen.cpp import AxisWord
 from headrace.codegen.names import Namespace
 from headrace.codegen.render import render_text
 from headrace.codegen.top import Boundary, Instance, Top
-from headrace.codegen.top import Wire as TopWire
 from headrace.errors import FoldingError, UnsupportedError
-from headrace.ir import Array, IntRange, Value
+from headrace.ir import Array, IntRange
 from headrace.layers.base import StreamType
 from headrace.layers.hls import HlsCall, HlsStream, HlsTable
 from headrace.layers.memory import packed_words
@@ -262,26 +261,6 @@ def generate_hls(design: HardwareDesign, top: Top, name: str) -> tuple[HlsTop, d
         hls, [feeds[port.node] for port in design.inputs], [results[port.node] for port in design.outputs]
     )
     return hls, render_hls(hls, name) | vectors
-
-
-def generate_ip(instance: Instance) -> tuple[HlsTop, dict[str, str]]:
-    """The top function of one layer as an IP of its own, ``<module>_hls``, and the files of ``ip/<module>_hls/``.
-
-    Its ports are ``in<k>`` and ``out<k>``, streams of words padded to whole bytes.
-
-    Raises:
-        UnsupportedError: when the layer has no template, or is no function of its own.
-        FoldingError: when its words are wider than HLS accepts.
-    """
-    layer, node = instance.layer, instance.node
-    inputs = [Boundary(f"in{k}", f"{node}.in{k}", s, f"input{k}") for k, s in enumerate(layer.inputs)]
-    outputs = [Boundary(f"out{k}", f"{node}.out{k}", s, f"output{k}") for k, s in enumerate(layer.outputs)]
-    alone = replace(instance, inputs=tuple(b.wire for b in inputs), outputs=tuple(b.wire for b in outputs))
-    wires = tuple(TopWire(b.wire, b.tensor, Value(node, k), b.stream) for k, b in enumerate(outputs))
-    hls = assemble_hls(Top(f"{instance.module}_hls", tuple(inputs), tuple(outputs), wires, (alone,)), sideband=False)
-    feeds = [random_frames(s.range, s.shape, k) for k, s in enumerate(layer.inputs)]
-    folder = f"ip/{hls.name}"
-    return hls, render_hls(hls, node, folder) | render_vectors(hls, feeds, layer.execute(*feeds), folder)
 
 
 def render_hls(hls: HlsTop, name: str, folder: str = "hls") -> dict[str, str]:

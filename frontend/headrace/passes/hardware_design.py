@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -47,6 +47,7 @@ class HardwareDesign:
         outputs: ports in the order of the integer graph.
         places: by node of the integer graph, where its first output is; for comparing stage by stage.
         notes: what the user asked for without effect, one sentence each.
+        backends: ``"rtl"`` or ``"hls"`` for the layers of which one was asked for.
     """
 
     graph: Graph
@@ -54,6 +55,7 @@ class HardwareDesign:
     outputs: tuple[Port, ...]
     places: Mapping[str, Place]
     notes: tuple[str, ...] = ()
+    backends: Mapping[str, str] = field(default_factory=dict)
 
     def with_graph(self, graph: Graph) -> HardwareDesign:
         """The same ports and places on a refolded or otherwise transformed graph, which keeps the node names."""

@@ -7,7 +7,8 @@
 
 A key is the name of a layer, or a kind and a number that counts the layers of that kind in topological order; FINN's
 names for kinds, and its ``_hls`` and ``_rtl``, are understood. ``layer``, which written files have, guards against a
-number that has come to mean another layer.
+number that has come to mean another layer. ``backend`` (or FINN's ``preferred_impl_style``) says whether a layer is
+``"rtl"`` or ``"hls"``; the ``_hls`` in a key does not, as in FINN it is a part of the name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -41,7 +42,7 @@ FINN_KINDS = {
 """FINN's names of layers, and the kind that each is here."""
 
 FINN_ONLY = (
-    "mem_mode", "resType", "runtime_writeable_weights", "pumpedMemory", "preferred_impl_style", "impl_style",
+    "mem_mode", "resType", "runtime_writeable_weights", "pumpedMemory", "impl_style",
     "parallel_window", "inFIFODepths", "outFIFODepths", "mlo_max_iter", "depth_trigger_uram", "depth_trigger_bram",
     "cpp_interface", "hls_style", "use_ocm", "slr", "partition_id", "device_id", "noActivation", "M", "depth",
 )  # fmt: skip
@@ -68,6 +69,11 @@ class Reading(StrEnum):
     """As ``FINN``, for a model built with ``standalone_thresholds``: every layer is counted."""
 
 
+BACKEND_KEYS = ("backend", "preferred_impl_style")
+"""Settings that say how a layer is made; the second is FINN's, where it may be empty."""
+
+LAYER_BACKENDS = ("rtl", "hls")
+
 _KEY = re.compile(r"(?P<kind>[A-Za-z]\w*?)(?:_hls|_rtl|_Batch|_batch)?_(?P<index>\d+)")
 _DEFAULTS = "Defaults"
 _GUARD = "layer"
@@ -77,10 +83,11 @@ Settings = Mapping[str, object]
 
 @dataclass(frozen=True, eq=False)
 class Applied:
-    """A folded graph, and what in the file had no effect (one sentence each)."""
+    """A folded graph, what in the file had no effect (one sentence each), and the backends that it asks for."""
 
     graph: Graph
     notes: tuple[str, ...]
+    backends: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_folding(path: str | Path) -> dict[str, Settings]:
@@ -122,22 +129,24 @@ def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def write_folding(graph: Graph) -> dict[str, Settings]:
-    """The folding of *graph* in the form that :func:`apply_folding` reads."""
+def write_folding(graph: Graph, backends: Mapping[str, str] | None = None) -> dict[str, Settings]:
+    """The folding of *graph* in the form that :func:`apply_folding` reads, with the *backends* of layers."""
     result: dict[str, Settings] = {_DEFAULTS: {}}
     for key, node in numbered(graph).items():
         layer = layers(graph)[node]
         chosen = {f.name: getattr(layer, f.name) for f in fields(layer) if f.name in _options(layer)}
         usual = {f.name: f.default for f in fields(layer)}
-        settings = {**layer.folding, **{name: value for name, value in chosen.items() if value != usual[name]}}
+        settings: dict[str, object] = {**layer.folding, **{name: value for name, value in chosen.items() if value != usual[name]}}
+        if backends and node in backends:
+            settings["backend"] = backends[node]
         if settings:
             result[key] = {**settings, _GUARD: node}
     return result
 
 
-def folding_json(graph: Graph) -> str:
-    """The text of ``folding.json`` for *graph*."""
-    return json.dumps(write_folding(graph), indent=2) + "\n"
+def folding_json(graph: Graph, backends: Mapping[str, str] | None = None) -> str:
+    """The text of ``folding.json`` for *graph* and the *backends* of its layers."""
+    return json.dumps(write_folding(graph, backends), indent=2) + "\n"
 
 
 def apply_folding(
@@ -183,15 +192,19 @@ def apply_folding(
             chosen[node] = (key, values)
     folded: dict[str, Layer] = {}
     explicit: set[str] = set()
+    backends: dict[str, str] = {}
     keys = {node: key for key, node in keys_of.items()}
     for node, layer in found.items():
         defaults = _defaults(settings.get(_DEFAULTS, {}), layer, file)
         key, values = chosen.get(node, (keys.get(node, node), {}))
-        if defaults or values:
+        if {*defaults, *values} - {*BACKEND_KEYS}:
             explicit.add(node)
+        backend = _backend({**defaults, **values}, f"layer '{node}' ({layer.kind})", f'Set in {file}, key "{key}".')
+        if backend:
+            backends[node] = backend
         folded[node] = _fold(node, layer, {**defaults, **values}, (file, key), tolerant, notes)
     _follow(graph, folded, explicit)
-    return Applied(rebuild(graph, folded), tuple(notes))
+    return Applied(rebuild(graph, folded), tuple(notes), backends)
 
 
 def numbered(graph: Graph, fused: Collection[tuple[str, str]] = ()) -> dict[str, str]:
@@ -257,7 +270,7 @@ def _defaults(defaults: Settings, layer: Layer, file: str) -> dict[str, object]:
         assert isinstance(kinds, list)
         plain = {re.sub(r"_(hls|rtl)$", "", str(kind)) for kind in kinds}
         meant = "all" in plain or layer.kind in {FINN_KINDS.get(kind, kind) for kind in plain}
-        if meant and (name in layer.folding_choices or name.lower() in _options(layer)):
+        if meant and (name in (*layer.folding_choices, *BACKEND_KEYS) or name.lower() in _options(layer)):
             result[name] = value
     return result
 
@@ -276,6 +289,8 @@ def _fold(node: str, layer: Layer, values: Settings, place: tuple[str, str], tol
         if name == _GUARD:
             if value != node:
                 raise FoldingError(f"{file}, key \"{key}\" was written for layer '{value}' but is now '{node}'")
+        elif name in BACKEND_KEYS:
+            continue
         elif name in layer.folding_choices:
             folding[name] = _legal(value, name, layer, where, hint)
         elif name.lower() in _options(layer):
@@ -283,10 +298,21 @@ def _fold(node: str, layer: Layer, values: Settings, place: tuple[str, str], tol
         elif name in FINN_ONLY or name == "ram_style" or (name in ("PE", "SIMD") and value == 1):
             notes.append(f"{where}: {name} has no effect. {hint}")
         else:
-            known = [*layer.folding_choices, *sorted(_options(layer))]
+            known = [*layer.folding_choices, *sorted(_options(layer)), BACKEND_KEYS[0]]
             text = f"{where}: unknown setting '{name}'{did_you_mean(name, known)}; known: {', '.join(known) or 'none'}"
             _refuse(f"{text}. {hint}", tolerant, notes)
     return layer.with_folding(**folding) if folding else layer
+
+
+def _backend(values: Settings, where: str, hint: str) -> str:
+    """How a layer is to be made; empty when the file does not say."""
+    said = {str(value): name for name, value in values.items() if name in BACKEND_KEYS and value != ""}
+    for value, name in said.items():
+        if value not in LAYER_BACKENDS:
+            raise FoldingError(f"{where}: {name}={value!r} is not one of {', '.join(LAYER_BACKENDS)}. {hint}")
+    if len(said) > 1:
+        raise FoldingError(f"{where}: {' and '.join(BACKEND_KEYS)} say different things. {hint}")
+    return next(iter(said), "")
 
 
 def _legal(value: object, name: str, layer: Layer, where: str, hint: str) -> int:

@@ -94,7 +94,8 @@ def fold_by_file(
         FoldingError: when the dictionary does not fit.
     """
     applied = apply_folding(design.graph, folding, reading, file)
-    return replace(design, graph=applied.graph, notes=(*design.notes, *applied.notes))
+    notes = (*design.notes, *applied.notes)
+    return replace(design, graph=applied.graph, notes=notes, backends={**design.backends, **applied.backends})
 
 
 def connect(design: HardwareDesign) -> HardwareDesign:

@@ -198,6 +198,7 @@ public:
         current_->suspend();
     }
     bool inside() const { return current_ != nullptr; }
+    std::size_t iterations() const { return current_->iterations; }
 
     void add(channel& stream) { channels_.push_back(&stream); }
     void remove(const channel& stream) {
@@ -211,10 +212,12 @@ public:
 
     // The depth that a pragma gives: "HLS STREAM variable=NAME depth=N".
     void set_depth(const std::string& pragma) {
-        const std::string name = value(pragma, "variable=");
+        set_depth(value(pragma, "variable="), std::strtoul(value(pragma, "depth=").c_str(), nullptr, 10));
+    }
+    void set_depth(const std::string& name, std::size_t depth) {
         for (std::size_t k = channels_.size(); k-- != 0;) {
             if (name != channels_[k]->name) continue;
-            channels_[k]->depth = std::strtoul(value(pragma, "depth=").c_str(), nullptr, 10);
+            channels_[k]->depth = depth;
             return;
         }
     }
@@ -262,7 +265,11 @@ public:
         const std::string text = call;
         ++live_;
         engine_.spawn(text.substr(0, text.find('(')), [this, body = std::move(body)] {
-            for (std::size_t k = 0; k != engine_.calls(); ++k) body();
+            for (std::size_t k = 0; k != engine_.calls(); ++k) {
+                const std::size_t before = engine_.iterations();
+                body();
+                if (engine_.iterations() == before) engine_.tick();  // no call takes no time
+            }
             --live_;
         });
     }

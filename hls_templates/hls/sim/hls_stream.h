@@ -169,6 +169,7 @@ public:
     bool empty() const { return read_ == written_ || unseen_word(); }
     bool full() const { return written_ - read_ >= headrace_sim::stream_limit() || unseen_room(); }
     std::size_t size() const { return written_ - read_; }
+    const T& front() const { return buffer_.words[read_ & (buffer_.capacity - 1)]; }  // of one that holds a word
 
 private:
     using pool = headrace_sim::buffer_pool<T>;
