@@ -44,7 +44,7 @@ def save_checkpoint(state: BuildState, step: str, lost: str = "") -> BuildState:
         "step": step,
         "model": state.model_file,
         "name": design.name,
-        "folding": write_folding(design.folded.graph) if design.reached("folded") else None,
+        "folding": write_folding(design.folded.graph, design.folded.backends) if design.reached("folded") else None,
         "connected": design.reached("hardware"),
         "notes": list(design.folded.notes) if design.reached("folded") else [],
         "comparisons": [asdict(c) for c in state.comparisons],

@@ -80,7 +80,10 @@ def hardware_config(design: Design) -> Data:
     """FINN's ``final_hw_config.json``: the folding, and the depth of every FIFO."""
     keys = layer_keys(design)
     depths = {node: {"depth": fifo.depth} for node, fifo in fifos(design.hardware.graph).items()}
-    return {**write_folding(design.hardware.graph), **{keys[node]: depth for node, depth in depths.items()}}
+    return {
+        **write_folding(design.hardware.graph, design.hardware.backends),
+        **{keys[node]: depth for node, depth in depths.items()},
+    }
 
 
 def rtlsim_performance(design: Design, simulation: Simulation, frames: int) -> Data:

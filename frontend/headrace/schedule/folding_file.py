@@ -136,7 +136,8 @@ def write_folding(graph: Graph, backends: Mapping[str, str] | None = None) -> di
         layer = layers(graph)[node]
         chosen = {f.name: getattr(layer, f.name) for f in fields(layer) if f.name in _options(layer)}
         usual = {f.name: f.default for f in fields(layer)}
-        settings: dict[str, object] = {**layer.folding, **{name: value for name, value in chosen.items() if value != usual[name]}}
+        settings: dict[str, object] = {**layer.folding}
+        settings |= {name: value for name, value in chosen.items() if value != usual[name]}
         if backends and node in backends:
             settings["backend"] = backends[node]
         if settings:
