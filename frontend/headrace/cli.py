@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from headrace import __version__
-from headrace.errors import HeadraceError, printable
+from headrace.errors import HeadraceError, ToolError, printable
 
 if TYPE_CHECKING:
     from headrace.build.journal import Journal
@@ -296,6 +296,39 @@ def init(
     told = _told("init", lambda: {"output": str(folder), "files": [str(path) for path in written]})
     if not told and _Session.verbosity >= 0:
         typer.echo(f"{len(written)} files in {printable(str(folder))}; README.md says what to do first")
+
+
+@app.command()
+def explore(
+    models: Annotated[
+        list[Path] | None, typer.Argument(metavar="[MODEL.onnx ...]", help="Models, besides those of the sweep.")
+    ] = None,
+    sweep: Annotated[Path | None, typer.Option("--sweep", metavar="S.yaml", help="What varies, what counts.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Folder of the results.")] = Path(
+        "exploration"
+    ),
+    jobs: Annotated[int, typer.Option("--jobs", metavar="N", min=0, help="Processes; 0 is one a processor.")] = 0,
+    scheduler: Annotated[
+        str | None, typer.Option("--scheduler", metavar="tcp://HOST:PORT", help="Of a running Dask cluster.")
+    ] = None,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Evaluate many builds of some models, and find those that no other beats; goes on where it was interrupted."""
+    from headrace.explore import DaskRunner, LocalRunner, Sweep, read_sweep
+    from headrace.explore import explore as run_sweep
+
+    given = Sweep() if sweep is None else read_sweep(sweep)
+    given = given.with_models(models or [])
+    runner = LocalRunner(jobs) if scheduler is None else DaskRunner(scheduler)
+    found = run_sweep(given, output, runner, _journal())
+    if _Session.verbosity >= 0:
+        from headrace.explore.table import print_exploration
+
+        print_exploration(found, output)
+    if found.results and len(found.failed) == len(found.results):
+        raise ToolError(f"no point has a result; the first: {found.results[0].error}")
 
 
 @app.command()

@@ -24,6 +24,9 @@ from headrace.build.steps import STEPS
 from headrace.build.vocabulary import VerificationStepType
 from headrace.cli import app
 from headrace.errors import UnsupportedError
+from headrace.explore import read_sweep
+from headrace.explore.exploration import points_of
+from headrace.explore.sweep import MEASURES
 from headrace.ingest import from_proto
 from headrace.ingest.rules import DOMAINS, ONNX, QONNX, operators
 from headrace.ir.integer import Activation, Lookup
@@ -90,6 +93,22 @@ def test_finn_page_names_every_step() -> None:
 
 def _first_line(function: Callable[..., object]) -> str:
     return (inspect.getdoc(function) or "").splitlines()[0]
+
+
+def test_explore_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for bits, names in ((2, ("w2", "w2a2")), (4, ("w4", "w4a4"))):
+        for name in names:
+            onnx.save(quantized_mlp((16, 8, 4), bits, 0), f"{name}.onnx")
+    text = (ROOT / "docs" / "explore.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(compile(code, "explore.md", "exec"), found)
+    assert found["found"].front
+    (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    Path("sweep.yaml").write_text(example)
+    assert len(points_of(read_sweep(Path("sweep.yaml")))) == 6
+    assert all(f"`{name}`" in text or f"`_{name.rsplit('_', 1)[-1]}`" in text for name in MEASURES)
 
 
 def test_pages_build_without_a_warning(tmp_path: Path) -> None:

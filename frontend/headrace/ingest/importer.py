@@ -54,6 +54,19 @@ def from_proto(model: onnx.ModelProto, file: str | None = None) -> Graph:
     return _Import(model, file).run()
 
 
+def from_bytes(data: bytes, file: str | None = None) -> Graph:
+    """Turn a serialised ONNX model, without files beside it, into a source graph.
+
+    Raises:
+        ModelError: see :func:`load_onnx`.
+    """
+    try:
+        model = onnx.load_model_from_string(data)
+    except Exception as error:  # protobuf raises several unrelated types
+        raise ModelError(f"not a readable ONNX model ({first_line(error)})", file=file) from error
+    return from_proto(model, file)
+
+
 def _texts(graph: onnx.GraphProto) -> Iterator[object]:
     """Every name in a graph; the protobuf library hands out bytes where a damaged file has no text."""
     yield graph.name

@@ -1,0 +1,174 @@
+"""Running a sweep: points from models and settings, results kept one by one, the front at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headrace.build.arrays import read_arrays
+from headrace.build.journal import Journal
+from headrace.errors import InputError
+from headrace.explore.pareto import Direction, pareto_front
+from headrace.explore.point import Point, Result
+from headrace.explore.runners import LocalRunner, Runner
+from headrace.explore.sweep import Sweep
+from headrace.ir import Array
+
+RESULTS = "explore.json"
+POINTS = "points"
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """What a sweep found.
+
+    Attributes:
+        results: in the order of the points.
+        objectives: of the front.
+        reused: how many results were there before.
+    """
+
+    results: Sequence[Result]
+    objectives: Mapping[str, Direction]
+    reused: int = 0
+
+    @property
+    def front(self) -> list[int]:
+        """Indices of the results that no other beats; those that failed or are not exact have no part."""
+        good = [r.measures if not r.error and r.exact is not False else {} for r in self.results]
+        return pareto_front(good, self.objectives)
+
+    @property
+    def failed(self) -> list[Result]:
+        """Results with an error."""
+        return [result for result in self.results if result.error]
+
+    def json(self) -> str:
+        """Everything, for machines."""
+        data = {
+            "format": "headrace-exploration",
+            "version": 1,
+            "objectives": dict(self.objectives),
+            "front": [self.results[index].key for index in self.front],
+            "results": [asdict(result) for result in self.results],
+        }
+        return json.dumps(data, indent=2) + "\n"
+
+
+def points_of(sweep: Sweep) -> list[Point]:
+    """Every point of *sweep*: each model with each combination of settings.
+
+    Raises:
+        InputError: when a file cannot be read, or the data do not fit each other.
+        FoldingError: when a folding file cannot be read.
+    """
+    if not sweep.models:
+        raise InputError("the sweep names no models; expected at least one ONNX file")
+    inputs, classes = _data(sweep)
+    combinations = list(sweep.combinations())
+    found = []
+    for model, path in sweep.models.items():
+        proto = _serialised(path)
+        for settings, labels in zip(combinations, sweep.labels(), strict=True):
+            found.append(
+                Point(model, labels, proto, settings, sweep.evaluate, sweep.family, sweep.frames, inputs, classes)
+            )
+    return found
+
+
+def _serialised(path: Path) -> bytes:
+    from headrace.ingest import read_onnx
+
+    data: bytes = read_onnx(path).SerializeToString()  # with external data inside
+    return data
+
+
+def _data(sweep: Sweep) -> tuple[dict[str, Array], Array | None]:
+    if sweep.data is None:
+        return {}, None
+    inputs = dict(read_arrays(sweep.data.inputs))
+    labels = list(read_arrays(sweep.data.labels).values()) if sweep.data.labels.suffix == ".npz" else [_npy(sweep)]
+    if len(labels) != 1 or not np.issubdtype(labels[0].dtype, np.integer):
+        raise InputError(f"{sweep.data.labels}: expected one array of whole numbers, a class for each frame")
+    classes = labels[0].reshape(-1)
+    for name, array in inputs.items():
+        if len(array) != len(classes):
+            raise InputError(f"{sweep.data.labels}: has {len(classes)} labels for {len(array)} frames of '{name}'")
+    return inputs, classes
+
+
+def _npy(sweep: Sweep) -> Array:
+    path = sweep.data.labels if sweep.data is not None else Path()
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path}: cannot be read as an array ({error})") from error
+
+
+def explore(
+    sweep: Sweep | Mapping[str, Any],
+    output_dir: str | Path,
+    runner: Runner | None = None,
+    journal: Journal | None = None,
+) -> Exploration:
+    """Evaluate every point of *sweep*, and write results, table, front and page to *output_dir*.
+
+    Each result is kept as soon as it is there. Points whose result is in the folder, of equal content and without an
+    error, are not evaluated again, so that an exploration that was interrupted goes on where it was.
+
+    Args:
+        sweep: as :func:`~headrace.explore.sweep.read_sweep` gives it, or its content.
+        output_dir: a folder; results that are there are used.
+        runner: where to evaluate; processes on this machine by default.
+        journal: told of the progress.
+
+    Raises:
+        InputError: when the sweep or a file that it names is not acceptable.
+    """
+    from headrace.explore.page import result_files
+
+    if not isinstance(sweep, Sweep):
+        sweep = Sweep.checked(sweep, "the sweep")
+    folder, journal = Path(output_dir), journal or Journal()
+    points = points_of(sweep)
+    try:
+        (folder / POINTS).mkdir(parents=True, exist_ok=True)
+        known = {point.key: _kept(folder, point) for point in points}
+        wanted = list({point.key: point for point in points if known[point.key] is None}.values())
+        reused = len(known) - len(wanted)
+        with journal.step("explore") as note:
+            for result in (runner or LocalRunner()).run(wanted):
+                known[result.key] = result
+                _replace(folder / POINTS / f"{result.key}.json", result.to_json())
+                done = sum(value is not None for value in known.values())
+                journal.progress(f"{result.model}: {result.error or 'done'}", done, len(known))
+            note(f"{len(wanted)} points evaluated, {reused} were there")
+        results = [known[point.key] or Result(point.key, point.model, point.labels) for point in points]
+        labelled = [replace(r, model=p.model, labels=p.labels) for r, p in zip(results, points, strict=True)]
+        found = Exploration(labelled, sweep.objectives, reused)
+        for name, text in {RESULTS: found.json(), **result_files(found)}.items():
+            _replace(folder / name, text)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
+    return found
+
+
+def _kept(folder: Path, point: Point) -> Result | None:
+    try:
+        result = Result.from_json((folder / POINTS / f"{point.key}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return None if result.error else result
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write *text* to *path* so that a reader sees the old file or the new one, never a part."""
+    scratch = path.with_name(f".{path.name}.part")
+    scratch.write_text(text, encoding="utf-8")
+    os.replace(scratch, path)

@@ -1,0 +1,183 @@
+"""What a sweep varies and measures: the file ``sweep.yaml``, checked before anything runs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from headrace.build.config import BuildConfig
+from headrace.errors import InputError, did_you_mean
+from headrace.explore.numbers import from_number, number
+from headrace.explore.pareto import Direction
+from headrace.schedule import read_folding
+from headrace.synth.families import FAMILIES
+
+Evaluation = Literal["estimate", "rtl", "synthesis"]
+
+MEASURES = (
+    "fps", "interval", "latency", "lut", "ff", "dsp", "bram18", "measured_interval", "measured_latency", "measured_fps",
+    "synthesised_lut", "synthesised_ff", "synthesised_dsp", "synthesised_bram18", "accuracy",
+)  # fmt: skip
+"""What a point can be judged by."""
+
+SETTINGS = ("target_fps", "clock_mhz", "synth_clk_period_ns", "folding", "mvau_wwidth_max", "backend", "seed")
+"""Settings of a build that change the design."""
+
+
+USUAL: dict[str, Direction] = {"fps": "max", "lut": "min"}
+"""Objectives, where a sweep names none."""
+
+
+class LabelledData(BaseModel):
+    """Frames of known class, for the accuracy of each model: two ``.npz`` or ``.npy`` files.
+
+    Attributes:
+        inputs: arrays named as the model's inputs.
+        labels: whole numbers, one a frame.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    inputs: Path
+    labels: Path
+
+
+class Sweep(BaseModel):
+    """A sweep.
+
+    Attributes:
+        models: ONNX files by the name that tables show; networks of other bit widths are other models.
+        settings: by setting of a build, the values to try; every combination is a point. Files of foldings are
+            named by their path.
+        evaluate: what is found out about each point: ``estimate`` (folding, cycles and estimated resources, always),
+            ``rtl`` (simulated, exact or not, measured interval and latency), ``synthesis`` (by open tools).
+        objectives: the measures of the Pareto front, and which way each is better.
+        family: devices that are synthesised for.
+        frames: random frames that are simulated.
+        data: for the measure ``accuracy``.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    models: dict[str, Path] = Field(default_factory=dict)
+    settings: dict[str, list[Any]] = Field(default_factory=dict)
+    evaluate: tuple[Evaluation, ...] = ("estimate",)
+    objectives: dict[str, Direction] = Field(default_factory=lambda: dict(USUAL))
+    family: str = "xc7"
+    frames: Annotated[int, Field(ge=1)] = 8
+    data: LabelledData | None = None
+
+    @classmethod
+    def checked(cls, values: Mapping[str, Any], source: str, folder: Path = Path()) -> Sweep:
+        """The sweep that *values* describe.
+
+        Args:
+            values: as in the file.
+            source: what messages call it.
+            folder: that relative paths start from.
+
+        Raises:
+            InputError: for an unknown name or a value that is not acceptable; says which.
+        """
+        given = dict(values)
+        settings = given.get("settings")
+        if isinstance(settings, Mapping):
+            given["settings"] = {k: v if isinstance(v, list) else [v] for k, v in settings.items()}
+        try:
+            sweep = cls.model_validate(given)
+        except ValidationError as error:
+            raise InputError(f"{source}: {_sentence(error)}") from error
+        for name, known, what in (
+            *((name, SETTINGS, "setting of a build that a sweep varies") for name in sweep.settings),
+            *((name, MEASURES, "objective") for name in sweep.objectives),
+            (sweep.family, tuple(FAMILIES), "device family"),
+        ):
+            if name not in known:
+                near = did_you_mean(name, known)
+                raise InputError(f"{source}: '{name}' is no {what}{near}; known: {', '.join(known)}")
+        return sweep.relative_to(folder)
+
+    def relative_to(self, folder: Path) -> Sweep:
+        """This sweep with its relative paths read from *folder*."""
+        values = dict(self.settings)
+        if "folding" in values:
+            values["folding"] = [folder / v if isinstance(v, str) else v for v in values["folding"]]
+        data = self.data
+        if data is not None:
+            data = LabelledData(inputs=folder / data.inputs, labels=folder / data.labels)
+        models = {name: folder / path for name, path in self.models.items()}
+        return self.model_copy(update={"settings": values, "models": models, "data": data})
+
+    def with_models(self, paths: Sequence[Path]) -> Sweep:
+        """This sweep with more models, named after their files.
+
+        Raises:
+            InputError: when a name is there already.
+        """
+        models = dict(self.models)
+        for path in paths:
+            if path.stem in models:
+                raise InputError(f"two models are called '{path.stem}'; name them in the sweep's 'models'")
+            models[path.stem] = path
+        return self.model_copy(update={"models": models})
+
+    def combinations(self) -> Iterator[dict[str, Any]]:
+        """Every combination of the settings, as keywords of a build; each is checked.
+
+        Raises:
+            InputError, FoldingError: when a value is not acceptable.
+        """
+        for values in itertools.product(*self.settings.values()):
+            chosen = dict(zip(self.settings, values, strict=True))
+            if isinstance(chosen.get("folding"), Path):
+                chosen["folding"] = dict(read_folding(chosen["folding"]))
+            BuildConfig.checked(**chosen)
+            yield chosen
+
+    def labels(self) -> list[dict[str, str]]:
+        """For each combination, the values as a table shows them; settings that do not vary are left out."""
+        varied = {name: values for name, values in self.settings.items() if len(values) > 1}
+        return [
+            {name: _shown(v) for name, v in zip(self.settings, values, strict=True) if name in varied}
+            for values in itertools.product(*self.settings.values())
+        ]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Path):
+        return value.stem
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        short = number(value)
+        return short if from_number(short) == value else f"{value:,}"
+    return str(value)
+
+
+def read_sweep(path: Path) -> Sweep:
+    """The sweep in a YAML file.
+
+    Raises:
+        InputError: when it cannot be read or does not describe a sweep.
+    """
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise InputError(f"{path}: expected names and values ({', '.join(Sweep.model_fields)})")
+    return Sweep.checked(values, str(path), path.parent)
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors()[0]
+    name = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        known = list(Sweep.model_fields) + list(LabelledData.model_fields)
+        return f"unknown name '{name}'{did_you_mean(name, known)}; known: {', '.join(Sweep.model_fields)}"
+    return f"'{name}': {first['msg'][0].lower()}{first['msg'][1:]}, got {first['input']!r}"

@@ -1,0 +1,317 @@
+"""Sweeps: points, results that are kept, workers that are killed, the front, the page."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from models import quantized_mlp
+
+from headrace.errors import HeadraceError, InputError
+from headrace.explore import (
+    DaskRunner,
+    Exploration,
+    LocalRunner,
+    Point,
+    Result,
+    Sweep,
+    evaluate,
+    explore,
+    pareto_front,
+    read_sweep,
+)
+from headrace.explore import runners as runners_module
+from headrace.explore.exploration import points_of
+from headrace.explore.numbers import from_number, number
+from headrace.explore.page import Axis, Plot
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> dict[str, Path]:
+    found = {f"w{bits}": tmp_path / f"w{bits}.onnx" for bits in (2, 4)}
+    for bits, path in zip((2, 4), found.values(), strict=True):
+        onnx.save(quantized_mlp((16, 8, 4), bits, 0), path)
+    return found
+
+
+class Here:
+    """Evaluates in this process, and counts."""
+
+    def __init__(self, fail: Sequence[str] = ()) -> None:
+        self.fail, self.seen = fail, list[str]()
+
+    def run(self, points: Sequence[Point]) -> Iterator[Result]:
+        for point in points:
+            self.seen.append(point.title)
+            failed = any(text in point.title for text in self.fail)
+            yield Result(point.key, point.model, point.labels, error="lost") if failed else evaluate(point)
+
+
+def sweep_of(models: dict[str, Path], **more: Any) -> Sweep:
+    settings = {"target_fps": [1e6, 1e7]}
+    return Sweep.checked({"models": models, "settings": settings, **more}, "sweep")
+
+
+def test_a_sweep(models: dict[str, Path], tmp_path: Path) -> None:
+    found = explore(sweep_of(models), tmp_path / "out", Here())
+    assert [(r.model, r.labels["target_fps"]) for r in found.results] == [
+        ("w2", "1M"), ("w2", "10M"), ("w4", "1M"), ("w4", "10M")
+    ]  # fmt: skip
+    assert not found.failed
+    slow, fast = (found.results[k].measures for k in (0, 1))
+    assert fast["fps"] > slow["fps"] >= 1e6
+    assert fast["lut"] > slow["lut"]
+    assert {0, 1} <= set(found.front)
+    data = json.loads((tmp_path / "out" / "explore.json").read_text())
+    assert data["front"] == [found.results[k].key for k in found.front]
+    rows = list(csv.DictReader((tmp_path / "out" / "explore.csv").read_text().splitlines()))
+    assert [row["model"] for row in rows] == ["w2", "w2", "w4", "w4"]
+    assert [float(row["lut"]) for row in rows] == [r.measures["lut"] for r in found.results]
+    assert [row["pareto"] == "true" for row in rows] == [k in found.front for k in range(4)]
+    assert "<circle" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_finished_points_are_not_done_again(models: dict[str, Path], tmp_path: Path) -> None:
+    first, second, third = Here(fail=["w4"]), Here(), Here()
+    found = explore(sweep_of(models), tmp_path / "out", first)
+    assert len(found.failed) == 2
+    assert "lost" in (tmp_path / "out" / "index.html").read_text()
+    again = explore(sweep_of(models), tmp_path / "out", second)
+    assert [title.split()[0] for title in second.seen] == ["w4", "w4"]
+    assert again.reused == 2
+    assert not again.failed
+    explore(sweep_of(models, settings={"target_fps": [1e6, 2e6]}), tmp_path / "out", third)
+    assert third.seen == ["w2 target_fps=2M", "w4 target_fps=2M"]
+    onnx.save(quantized_mlp((16, 8, 4), 2, seed=1), models["w2"])
+    assert len(list(points_of(sweep_of(models)))) == 4
+    fourth = Here()
+    explore(sweep_of(models), tmp_path / "out", fourth)
+    assert [title.split()[0] for title in fourth.seen] == ["w2", "w2"]  # another model of the same name
+
+
+def test_a_broken_result_is_done_again(models: dict[str, Path], tmp_path: Path) -> None:
+    explore(sweep_of(models), tmp_path / "out", Here())
+    files = sorted((tmp_path / "out" / "points").iterdir())
+    files[0].write_text("{")
+    files[1].write_text('{"unknown": 1}')
+    runner = Here()
+    explore(sweep_of(models), tmp_path / "out", runner)
+    assert len(runner.seen) == 2
+
+
+@pytest.mark.sim
+def test_everything_about_a_point(models: dict[str, Path], tmp_path: Path, rtl_sim) -> None:
+    inputs = np.random.default_rng(0).standard_normal((20, 16)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", x=inputs)
+    np.save(tmp_path / "labels.npy", np.arange(20) % 4)
+    data = {"inputs": tmp_path / "x.npz", "labels": tmp_path / "labels.npy"}
+    wanted = {"evaluate": ["estimate", "rtl"], "data": data, "objectives": {"accuracy": "max", "lut": "min"}}
+    (point, *_) = points_of(sweep_of(models, **wanted))
+    result = evaluate(point)
+    if "was not found" in result.error:
+        pytest.skip(result.error)
+    assert not result.error
+    assert result.exact is True
+    assert result.measures["measured_interval"] == result.measures["interval"]
+    assert 0 <= result.measures["accuracy"] <= 1
+
+
+def test_failures_are_results(models: dict[str, Path], tmp_path: Path) -> None:
+    found = explore(sweep_of(models, settings={"target_fps": [1e6, 2e9]}), tmp_path / "out", Here())
+    assert [bool(result.error) for result in found.results] == [False, True, False, True]
+    assert "more than one frame per cycle" in found.results[1].error
+    assert set(found.front) <= {0, 2}
+
+
+# -- processes ------------------------------------------------------------------------------------------------------
+
+
+def test_local_processes(models: dict[str, Path], tmp_path: Path) -> None:
+    sweep = sweep_of(models)
+    found = explore(sweep, tmp_path / "out", LocalRunner(jobs=2))
+    assert not found.failed
+    expected = explore(sweep, tmp_path / "here", Here())
+    assert [r.measures for r in found.results] == [r.measures for r in expected.results]
+
+
+def test_a_killed_process_is_tried_again(
+    models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    real = runners_module._start
+
+    def start(point: Point, attempt: int, folder: Path) -> Any:
+        task = real(point, attempt, folder)
+        started.append(attempt)
+        if (point.model == "w2" and attempt == 0) or point.model == "w4":
+            os.kill(task.process.pid, signal.SIGKILL)
+        return task
+
+    monkeypatch.setattr(runners_module, "_start", start)
+    settings = {"target_fps": [1e6]}
+    found = explore(sweep_of(models, settings=settings), tmp_path / "out", LocalRunner(jobs=1))
+    assert not found.results[0].error
+    assert "was killed 3 times, last by SIGKILL" in found.results[1].error
+    assert sorted(started) == [0, 0, 1, 1, 2]
+
+
+def test_a_process_that_ends_badly(models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runners_module, "write_point", lambda point, folder: None)
+    found = explore(sweep_of(models), tmp_path / "out", LocalRunner(jobs=2))
+    assert all("ended with status 1: FileNotFoundError" in result.error for result in found.results)
+
+
+def test_a_dask_worker_is_killed(models: dict[str, Path], tmp_path: Path) -> None:
+    """Points that a lost worker had are given to another; the sweep is complete."""
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        victim = next(iter(cluster.workers.values())).process.pid
+        killer = threading.Timer(0.2, lambda: os.kill(victim, signal.SIGKILL))
+        killer.start()
+        rates = {"target_fps": [1e6, 2e6, 3e6, 4e6, 5e6, 6e6]}
+        found = explore(sweep_of(models, settings=rates), tmp_path / "out", DaskRunner(cluster.scheduler_address))
+        killer.join()
+    assert len(found.results) == 12
+    assert not found.failed
+    expected = explore(sweep_of(models, settings=rates), tmp_path / "here", Here())
+    assert [r.measures for r in found.results] == [r.measures for r in expected.results]
+
+
+def test_no_scheduler(models: dict[str, Path], tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    start = time.monotonic()
+    with pytest.raises(InputError, match="no Dask scheduler answers at tcp://127.0.0.1:1"):
+        explore(sweep_of(models), tmp_path / "out", DaskRunner("tcp://127.0.0.1:1", timeout=1.0))
+    assert time.monotonic() - start < 60
+
+
+# -- the file -------------------------------------------------------------------------------------------------------
+
+
+def test_a_sweep_file(models: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "fold.json").write_text('{"fc0": {"PE": 2}}')
+    (tmp_path / "sweep.yaml").write_text(
+        "models: {a: w2.onnx, b: w4.onnx}\n"
+        "settings:\n  target_fps: [1.0e+6, null]\n  clock_mhz: 100\n  folding: [fold.json, null]\n"
+        "evaluate: [estimate]\nobjectives: {interval: min, lut: min}\n"
+    )
+    sweep = read_sweep(tmp_path / "sweep.yaml")
+    points = points_of(sweep)
+    assert len(points) == 8
+    assert points[0].settings == {"target_fps": 1e6, "clock_mhz": 100, "folding": {"fc0": {"PE": 2}}}
+    assert points[0].labels == {"target_fps": "1M", "folding": "fold"}
+    assert len({point.key for point in points}) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("modles: {}", r"unknown name 'modles' \(did you mean 'models'\?\); known: models, settings"),
+        ("settings: {target_fp: 3}", r"'target_fp' is no setting of a build .* \(did you mean 'target_fps'\?\)"),
+        ("objectives: {luts: min}", r"'luts' is no objective \(did you mean 'lut'"),
+        ("objectives: {lut: smallest}", r"'objectives.lut': input should be 'min' or 'max'"),
+        ("evaluate: [simulate]", r"'evaluate.0': input should be 'estimate', 'rtl' or 'synthesis'"),
+        ("family: virtex", "'virtex' is no device family"),
+        ("frames: 0", "'frames': input should be greater than or equal to 1"),
+        ("data: {inputs: x.npz}", r"'data.labels': field required"),
+        ("[1, 2]", "expected names and values"),
+        ("a: [", "is not YAML"),
+        ("{}", "names no models"),
+        ("models: {a: none.onnx}", "none.onnx: no such file"),
+        ("models: {a: w2.onnx}\nsettings: {target_fps: [0]}", "greater than 0"),
+        ("models: {a: w2.onnx}\nsettings: {folding: [none.json]}", "none.json"),
+        ("!!python/object/apply:os.system ['true']", "is not YAML"),
+    ],
+)
+def test_sweeps_that_are_refused(models: dict[str, Path], tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "sweep.yaml").write_text(text)
+    with pytest.raises(HeadraceError, match=message):
+        explore(read_sweep(tmp_path / "sweep.yaml"), tmp_path / "out", Here())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.zeros(3), "expected one array of whole numbers"),
+        (np.zeros(3, int), "has 3 labels for 20 frames of 'x'"),
+    ],
+)
+def test_data_that_do_not_fit(models: dict[str, Path], tmp_path: Path, labels: np.ndarray, message: str) -> None:
+    np.savez(tmp_path / "x.npz", x=np.zeros((20, 16), np.float32))
+    np.save(tmp_path / "labels.npy", labels)
+    data = {"inputs": tmp_path / "x.npz", "labels": tmp_path / "labels.npy"}
+    with pytest.raises(InputError, match=message):
+        points_of(sweep_of(models, data=data))
+
+
+# -- front and page -------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5) | st.none()), max_size=12))
+def test_the_front_is_what_nothing_beats(values: list[tuple[int, int | None]]) -> None:
+    points = [{"a": a, "b": b} for a, b in values]
+    front = pareto_front(points, {"a": "min", "b": "max"})
+    for index, (a, b) in enumerate(values):
+        beaten = b is None or any(d is not None and c <= a and d >= b and (c, d) != (a, b) for c, d in values)
+        assert (index in front) == (not beaten)
+
+
+@given(st.lists(st.floats(1e-6, 1e9), min_size=1, max_size=5))
+def test_axes_hold_their_values(values: list[float]) -> None:
+    axis = Axis.of("x", values, 50, 600)
+    assert all(50 <= axis.place(value) <= 650 for value in values)
+    assert all(50 <= tick.at <= 650 for tick in axis.ticks)
+    assert 1 <= len(axis.ticks) <= 20
+
+
+def test_numbers_for_people() -> None:
+    assert [number(v) for v in (0, 7, 999, 1000, 12_345, 2e6, 3.5e9, 0.25)] == [
+        "0", "7", "999", "1k", "12.3k", "2M", "3.5G", "0.25"
+    ]  # fmt: skip
+    assert [from_number(text) for text in ("0", "7", "1k", "12.3k", "2M", "0.25")] == [0, 7, 1e3, 12.3e3, 2e6, 0.25]
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    result = Result("k", "<script>alert(1)</script>", {"folding": "=cmd()"}, {"fps": 1.0, "lut": 2.0}, error="")
+    found = Exploration([result], {"fps": "max", "lut": "min"})
+    from headrace.explore.page import result_files
+
+    files = result_files(found)
+    assert "<script>" not in files["index.html"]
+    assert "'=cmd()" in files["explore.csv"]
+    assert Plot.of(found) is not None
+    assert Plot.of(Exploration([Result("k", "m", {}, error="x")], {"fps": "max"})) is None
+
+
+def test_the_command(models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from headrace.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text("settings: {target_fps: [1000000, 2000000000]}\n")
+    command = ["explore", "w2.onnx", "w4.onnx", "--sweep", "s.yaml", "--jobs", "2"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert "more than one frame per cycle" in done.output
+    assert (tmp_path / "exploration" / "index.html").is_file()
+    (tmp_path / "t.yaml").write_text("settings: {target_fps: [2000000000]}\n")
+    with pytest.raises(HeadraceError, match="no point has a result"):
+        CliRunner().invoke(app, ["explore", "w2.onnx", "--sweep", "t.yaml"], catch_exceptions=False)
+    with pytest.raises(InputError, match="two models are called 'w2'"):
+        Sweep(models=models).with_models([tmp_path / "w2.onnx"])
