@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -193,10 +192,8 @@ def test_a_dask_worker_is_killed(models: dict[str, Path], tmp_path: Path) -> Non
 
 def test_no_scheduler(models: dict[str, Path], tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="dask.distributed is not installed")
-    start = time.monotonic()
-    with pytest.raises(InputError, match="no Dask scheduler answers at tcp://127.0.0.1:1"):
+    with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127.0.0.1:1"):
         explore(sweep_of(models), tmp_path / "out", DaskRunner("tcp://127.0.0.1:1", timeout=1.0))
-    assert time.monotonic() - start < 60
 
 
 # -- the file -------------------------------------------------------------------------------------------------------
