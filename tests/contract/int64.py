@@ -5,6 +5,10 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import torch
+from torch import nn
+
+import headrace.nn as qnn
 
 
 def integers(quantized):
@@ -64,3 +68,26 @@ def dequantized(acc, input_scale, weight_scale, channel_shape, bias):
     scale = (np.float64(input_scale) * np.asarray(weight_scale, np.float64)).astype(np.float32).reshape(-1)
     y = acc.astype(np.float32) * scale.reshape(channel_shape if scale.size > 1 else ())
     return y if bias is None else y + bias.reshape(channel_shape)
+
+
+def layer_output(layer, x):
+    """What the layer *layer* has to return for *x*, computed here."""
+    seen = qnn.exact.quantized(layer.input_quant(x))
+    weight = layer.quant_weight()
+    n_x, n_w = integers(seen), integers(weight)
+    if isinstance(layer, qnn.QuantLinear):
+        acc = linear(n_x, n_w)
+    elif isinstance(layer, qnn.QuantScaleBias):
+        acc = n_x * n_w.reshape(layer.runtime_shape)
+    elif isinstance(layer, nn.modules.conv._ConvTransposeNd):
+        extra = (layer.output_padding, layer.dilation, layer.groups)
+        acc = transposed(n_x, n_w, layer.stride, layer.padding, *extra)
+    else:
+        acc = convolution(n_x, n_w, layer.stride, layer.padding, layer.dilation, layer.groups)
+    bias = None
+    if layer.bias is not None:
+        quantized = layer.bias_quant(layer.bias, seen, weight)
+        bias = (quantized if isinstance(quantized, torch.Tensor) else quantized.value).detach().numpy()
+    channels = (1, -1, *[1] * (acc.ndim - 2))
+    scales = (t.detach().numpy().reshape(-1) for t in (seen.scale, weight.scale))
+    return dequantized(acc, *scales, channels, bias)
