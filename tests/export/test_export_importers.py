@@ -1,5 +1,8 @@
 """Exported files opened by others: onnx's checker, qonnx's clean-up, hls4ml's front end; every opset; large files."""
 
+import shutil
+import urllib.request
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -8,7 +11,16 @@ import torch
 from onnx import numpy_helper
 from qonnx.core.modelwrapper import ModelWrapper
 from qonnx.core.onnx_exec import execute_onnx
-from qonnx.util.cleanup import cleanup
+from qonnx.transformation.channels_last import ConvertToChannelsLastAndClean
+from qonnx.transformation.extract_conv_bias import ExtractBiasFromConv
+from qonnx.transformation.extract_quant_scale_zeropt import ExtractQuantScaleZeroPt
+from qonnx.transformation.fold_constants import FoldConstants
+from qonnx.transformation.gemm_to_matmul import GemmToMatMul
+from qonnx.transformation.infer_datatypes import InferDataTypes
+from qonnx.transformation.lower_convs_to_matmul import LowerConvsToMatMul
+from qonnx.transformation.qcdq_to_qonnx import QCDQToQuant
+from qonnx.transformation.qonnx_to_qcdq import QuantToQCDQ
+from qonnx.util.cleanup import cleanup, cleanup_model
 from torch import nn
 
 import headrace.nn as qnn
@@ -73,16 +85,125 @@ def test_cleanup_of_qonnx_keeps_the_function(trained, qonnx_file, tmp_path):
     assert torch.equal(torch.from_numpy(out), model(x).detach())  # scales are powers of two: float sums are exact
 
 
-def test_front_end_of_hls4ml_reads_every_layer(qonnx_file, tmp_path):
+def _transformed(path, *transformations):
+    wrapped = cleanup_model(ModelWrapper(str(path)))
+    for transformation in transformations:
+        wrapped = wrapped.transform(transformation)
+    return cleanup_model(wrapped)
+
+
+def _executed(wrapped, x):
+    (feed,), (out,) = wrapped.graph.input, wrapped.graph.output
+    return torch.from_numpy(execute_onnx(wrapped, {feed.name: x.numpy()})[out.name])
+
+
+TRANSFORMATIONS = {
+    "data types": (InferDataTypes(),),
+    "matrix products": (GemmToMatMul(), ExtractBiasFromConv(), LowerConvsToMatMul()),
+    "scales apart": (ExtractQuantScaleZeroPt(),),
+    "channels last": (ConvertToChannelsLastAndClean(),),
+    "constant weights": (FoldConstants(exclude_op_types=[]),),
+    "standard ONNX": (QuantToQCDQ(),),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMATIONS)
+def test_transformations_that_compilers_start_with_keep_the_function(trained, qonnx_file, name):
+    model, x = trained
+    wrapped = _transformed(qonnx_file, *TRANSFORMATIONS[name])
+    fed = x.permute(0, 2, 3, 1).contiguous() if wrapped.get_tensor_shape("global_in")[-1] == 2 else x
+    assert torch.equal(_executed(wrapped, fed), model(x).detach())
+
+
+def test_quantizers_are_what_handlers_of_finn_take(qonnx_file):
+    """Weights quantize an initializer; activations follow their function; parameters are constants."""
+    wrapped = _transformed(qonnx_file, GemmToMatMul(), InferDataTypes())
+    quantizers = [n for n in wrapped.graph.node if n.op_type == "Quant"]
+    weights = [n for n in quantizers if wrapped.get_initializer(n.input[0]) is not None]
+    assert len(quantizers) == 4
+    assert len(weights) == 2
+    for node in quantizers:
+        scale, zero_point, bits = (wrapped.get_initializer(i) for i in node.input[1:])
+        assert np.all(zero_point == 0)
+        assert np.all(scale > 0)
+        assert bits.size == 1
+        assert {a.name for a in node.attribute} == {"signed", "narrow", "rounding_mode"}
+    for node in weights:
+        assert wrapped.find_consumers(node.output[0])[0].op_type in ("Conv", "MatMul", "Transpose")
+    before = [wrapped.find_producer(n.input[0]) for n in quantizers if n not in weights]
+    assert [n if n is None else n.op_type for n in before] == [None, "Relu"]
+    datatypes = {n.name: wrapped.get_tensor_datatype(n.output[0]).name for n in weights}
+    assert len(datatypes) == 2
+
+
+def test_standard_quantizers_are_read_back(trained, tmp_path):
+    model, x = trained
+    export_onnx_qcdq(model, x, tmp_path / "net.onnx")
+    wrapped = _transformed(tmp_path / "net.onnx", QCDQToQuant())
+    assert [n.op_type for n in wrapped.graph.node].count("Quant") == 4
+    assert torch.equal(_executed(wrapped, x), model(x).detach())
+
+
+def test_front_end_of_hls4ml_reads_every_layer(trained, qonnx_file, tmp_path):
     hls4ml = pytest.importorskip("hls4ml")
-    channels_last = pytest.importorskip("qonnx.transformation.channels_last").ConvertToChannelsLastAndClean
-    cleaned = tmp_path / "clean.onnx"
-    cleanup(str(qonnx_file), out_file=str(cleaned))
-    wrapped = ModelWrapper(str(cleaned)).transform(channels_last())
-    config = hls4ml.utils.config.config_from_onnx_model(wrapped, granularity="name", backend="Vivado")
-    converted = hls4ml.converters.convert_from_onnx_model(wrapped, output_dir=str(tmp_path / "hls"), hls_config=config)
-    kinds = {layer.class_name for layer in converted.get_layers()}
-    assert {"Conv2D", "Dense"} & kinds
+    wrapped = _transformed(qonnx_file, ConvertToChannelsLastAndClean(), GemmToMatMul())
+    config = hls4ml.utils.config.config_from_onnx_model(
+        wrapped, granularity="name", backend="Vitis", default_precision="fixed<32,16>"
+    )
+    converted = hls4ml.converters.convert_from_onnx_model(
+        wrapped, output_dir=str(tmp_path / "hls"), hls_config=config, backend="Vitis"
+    )
+    kinds = [layer.class_name for layer in converted.get_layers()]
+    assert {"Conv2D", "Dense", "Pooling2D"} <= set(kinds)
+
+
+@pytest.fixture
+def netron_page(qonnx_file):
+    """The address under which netron shows the exported file."""
+    netron = pytest.importorskip("netron")
+    host, port = netron.serve(str(qonnx_file))
+    yield f"http://{host}:{port}/"
+    netron.stop((host, port))
+
+
+def test_netron_serves_an_exported_file(netron_page, qonnx_file):
+    with urllib.request.urlopen(netron_page) as page:
+        text = page.read().decode()
+    assert "netron" in text.lower()
+    with urllib.request.urlopen(f"{netron_page}data/{qonnx_file.name}") as served:
+        assert served.read() == qonnx_file.read_bytes()
+
+
+@pytest.mark.slow
+def test_netron_draws_every_node(netron_page, qonnx_file):
+    sync_api = pytest.importorskip("playwright.sync_api")
+    browser_path = shutil.which("chromium")
+    if browser_path is None:
+        pytest.skip("needs chromium")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        page = browser.new_page()
+        problems = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(netron_page)
+        page.get_by_text("Accept").click()
+        operators = [n.op_type for n in onnx.load(qonnx_file).graph.node]
+        page.get_by_text(operators[-1], exact=True).first.wait_for()
+        drawn = {op: page.get_by_text(op, exact=True).count() for op in operators}
+        browser.close()
+    assert problems == []
+    assert all(drawn[op] >= operators.count(op) for op in operators), drawn  # labels of attributes count as well
+
+
+def test_global_pools_have_their_name(tmp_path):
+    model = nn.Sequential(qnn.QuantIdentity(act_quant=quant.Int8ActPerTensorFixedPoint), nn.AdaptiveAvgPool2d(1))
+    x = torch.randn(2, 3, 4, 4)
+    model(x)
+    model.eval()
+    proto = export_onnx_qcdq(model, x, tmp_path / "net.onnx")
+    assert "GlobalAveragePool" in [n.op_type for n in proto.graph.node]
+    with torch.no_grad():
+        assert torch.equal(_run(tmp_path / "net.onnx", x), model(x))
 
 
 @pytest.mark.parametrize("opset", [13, 17, 21])

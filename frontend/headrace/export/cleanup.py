@@ -32,10 +32,13 @@ def clean(
     Raises:
         ExportError: the operators cannot be expressed at *opset_version*, or the names do not fit.
     """
+    if model.ByteSize() <= LARGEST_FILE:  # inference takes a serialized model
+        model = onnx.shape_inference.infer_shapes(model)  # other executors need every shape
     _constants_to_initializers(model.graph)
     _remove_made_up_biases(model.graph)
     _fold_constants(model.graph)
     _fold_shape_arithmetic(model.graph)
+    _name_global_pools(model.graph)
     _remove_pass_through(model.graph)
     remove_unused(model.graph)
     _rename(model.graph, input_names, output_names)
@@ -79,7 +82,8 @@ def _remove_made_up_biases(graph: onnx.GraphProto) -> None:
 
 
 def _fold_constants(graph: onnx.GraphProto) -> None:
-    """Without casts and reshapes of small integer constants (bounds of slices, axes)."""
+    """Without casts and reshapes of small integer constants (bounds of slices, axes), or casts to what they are."""
+    _fold_casts(graph)
     constants = {i.name: i for i in graph.initializer if i.data_type in (_INT64, _INT32) and len(i.dims) < 2}
     for node in list(graph.node):
         if node.op_type not in ("Cast", "Reshape") or any(name not in constants for name in node.input):
@@ -93,6 +97,20 @@ def _fold_constants(graph: onnx.GraphProto) -> None:
             value = value.astype(helper.tensor_dtype_to_np_dtype(node.attribute[0].i))
         constants[node.output[0]] = numpy_helper.from_array(value, node.output[0])
         graph.initializer.append(constants[node.output[0]])
+        graph.node.remove(node)
+
+
+def _fold_casts(graph: onnx.GraphProto) -> None:
+    """``CastLike`` of a number, which the exporter writes for the bounds of a ``Clip``, is the number."""
+    types = {v.name: v.type.tensor_type.elem_type for v in [*graph.input, *graph.value_info, *graph.output]}
+    types |= {i.name: i.data_type for i in graph.initializer}
+    constants = {i.name: i for i in graph.initializer if not i.dims}
+    for node in list(graph.node):
+        if node.op_type != "CastLike" or node.input[0] not in constants or not types.get(node.input[1]):
+            continue
+        value = numpy_helper.to_array(constants[node.input[0]])
+        value = value.astype(helper.tensor_dtype_to_np_dtype(types[node.input[1]]))
+        graph.initializer.append(numpy_helper.from_array(value, node.output[0]))
         graph.node.remove(node)
 
 
@@ -114,6 +132,23 @@ def _fold_shape_arithmetic(graph: onnx.GraphProto) -> None:
             kept = [a for a in node.attribute if a.name != "allowzero"]
             del node.attribute[:]
             node.attribute.extend(kept)
+
+
+def _name_global_pools(graph: onnx.GraphProto) -> None:
+    """A mean over the whole image is a ``GlobalAveragePool``, which more readers know."""
+    values = [*graph.input, *graph.value_info, *graph.output]
+    ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in values if v.type.tensor_type.HasField("shape")}
+    constants = {i.name: i for i in graph.initializer}
+    for node in graph.node:
+        if node.op_type != "ReduceMean" or len(node.input) < 2 or node.input[1] not in constants:
+            continue
+        rank = ranks.get(node.input[0], 0)
+        axes = {int(a) % rank for a in numpy_helper.to_array(constants[node.input[1]])} if rank > 2 else set()
+        keeps = all(a.i == 1 for a in node.attribute if a.name == "keepdims")
+        if keeps and axes == set(range(2, rank)):
+            node.op_type = "GlobalAveragePool"
+            del node.input[1:]
+            del node.attribute[:]
 
 
 def _shape_with_unknowns(
