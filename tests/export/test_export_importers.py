@@ -217,6 +217,18 @@ def test_requested_opset_is_written_and_runs(trained, tmp_path, opset):
     assert torch.equal(_run(path, x), model(x).detach())
 
 
+@pytest.mark.parametrize("export", [export_qonnx, export_onnx_qcdq, export_onnx_qop])
+def test_weights_lie_in_a_file_of_their_own_on_request(export, tmp_path):
+    wide = nn.Sequential(qnn.QuantIdentity(act_quant=quant.Int8ActPerTensorFixedPoint), qnn.QuantLinear(64, 64))
+    wide(torch.randn(2, 64))
+    wide.eval()
+    proto = export(wide, torch.randn(1, 64), tmp_path / "wide.onnx", external_data=True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["wide.onnx", "wide.onnx.data"]
+    read = onnx.load(tmp_path / "wide.onnx")
+    for ours, theirs in zip(proto.graph.initializer, read.graph.initializer, strict=True):
+        assert np.array_equal(numpy_helper.to_array(ours), numpy_helper.to_array(theirs))
+
+
 def test_file_that_would_be_too_large_is_split(tmp_path, monkeypatch):
     wide = nn.Sequential(qnn.QuantLinear(64, 64, bias=False, weight_bit_width=4)).eval()
     monkeypatch.setattr(writing, "LARGEST_FILE", 2**10)

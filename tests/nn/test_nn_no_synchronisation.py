@@ -14,7 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import headrace.nn as qnn
 from headrace import quant
 from headrace.core import autograd
+from headrace.core.bit_width import BitWidthParameter
 from headrace.inject.enum import BitWidthImplType, ScalingImplType
+from headrace.loss import HardwareCost
 
 aten = torch.ops.aten
 READS_VALUES = {aten._local_scalar_dense, aten.nonzero, aten.equal, aten.is_nonzero, aten.masked_select, aten._unique2}
@@ -147,6 +149,21 @@ def test_evaluation_reads_no_value_after_its_first_pass(kind):
         with NoReads():
             again = _value(model(torch.ones(shape)))
     assert torch.equal(again, expected)
+
+
+def test_cost_of_hardware_reads_no_value():
+    model = nn.Sequential(
+        qnn.QuantIdentity(bit_width=4, **ACT),
+        qnn.QuantLinear(6, 5, weight_quant=LearnedBits),
+        qnn.QuantReLU(bit_width=3, **ACT),
+        qnn.QuantLinear(5, 2, weight_quant=LearnedBits),
+    )
+    cost = HardwareCost(model, cycles=4)
+    model(torch.randn(4, 6))
+    with NoReads():
+        loss = model(torch.randn(4, 6)).sum() + cost.luts() + cost.bit_operations()
+        loss.backward()
+    assert all(m.bit_width_offset.grad is not None for m in model.modules() if isinstance(m, BitWidthParameter))
 
 
 def test_reads_are_noticed():

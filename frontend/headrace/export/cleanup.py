@@ -268,10 +268,10 @@ def _is_generated(name: str) -> bool:
 
 def _rename_constants(graph: onnx.GraphProto, new: dict[str, str], names: _Names) -> None:
     """Constants without a name of their own are called after the node that uses them."""
+    constants = {i.name for i in graph.initializer}
     for node in graph.node:
         for index, name in enumerate(node.input):
-            is_constant = any(i.name == name for i in graph.initializer)
-            if is_constant and _is_generated(name) and name not in new:
+            if name in constants and _is_generated(name) and name not in new:
                 new[name] = names.fresh(f"{node.name}_param{index}")
 
 
