@@ -63,7 +63,7 @@ def test_verbosity(tiny_model: Path, tmp_path: Path) -> None:
     plain, quiet = (headrace("build", tiny_model, "-o", tmp_path / "out", *more) for more in ((), ("-q",)))
     assert (quiet.stdout, quiet.stderr) == ("", "")
     lines = plain.stderr.splitlines()
-    assert lines[1].startswith("[ 1/11] read")
+    assert lines[1].startswith("[ 1/12] read")
     assert lines[-1].startswith("report")
     assert "\x1b" not in plain.stderr
 

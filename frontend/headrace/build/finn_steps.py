@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.build import steps
 from headrace.build.config import BuildConfig
+from headrace.build.driver import write_driver
 from headrace.build.state import BuildState
 from headrace.build.steps import Step
 from headrace.build.vocabulary import DataflowOutputType
@@ -95,41 +96,31 @@ def step_measure_rtlsim_performance(state: BuildState, config: BuildConfig) -> B
 
 
 def step_out_of_context_synthesis(state: BuildState, config: BuildConfig) -> BuildState:
-    """Nothing yet but to say so."""
-    _not_made(
-        state, config, DataflowOutputType.OOC_SYNTH, "no synthesis tool is run; stitched_ip/ is what it would read"
-    )
-    return state
+    """Nothing but to name the command that does it, with open tools."""
+    return steps.say_not_made(state, config, DataflowOutputType.OOC_SYNTH)
 
 
 def step_synthesize_bitfile(state: BuildState, config: BuildConfig) -> BuildState:
     """Nothing but to say so: a bitstream takes the vendor's tool."""
-    _not_made(state, config, DataflowOutputType.BITFILE, "it takes the vendor's tool; stitched_ip/ is what that reads")
-    return state
+    return steps.say_not_made(state, config, DataflowOutputType.BITFILE)
 
 
 def step_make_driver(state: BuildState, config: BuildConfig) -> BuildState:
-    """Nothing yet but to say so."""
-    why = "design.json says how words are packed, and headrace_sim.packing does it"
-    _not_made(state, config, DataflowOutputType.PYNQ_DRIVER, why)
-    _not_made(state, config, DataflowOutputType.CPP_DRIVER, why)
-    return state
+    """A driver in Python for PYNQ, which packs and unpacks frames."""
+    if DataflowOutputType.PYNQ_DRIVER in config.generate_outputs:
+        state.note(write_driver(state, "driver"))
+    return steps.say_not_made(state, config, DataflowOutputType.CPP_DRIVER)
 
 
 def step_deployment_package(state: BuildState, config: BuildConfig) -> BuildState:
-    """Nothing but to say so: there is no bitstream to package."""
-    _not_made(state, config, DataflowOutputType.DEPLOYMENT_PACKAGE, "there is no bitstream to go with it")
+    """The driver in `deploy/`; the bitstream that the vendor's tool makes goes beside it."""
+    if DataflowOutputType.DEPLOYMENT_PACKAGE in config.generate_outputs:
+        state.note(write_driver(state, "deploy/driver"))
     return state
 
 
 def _connected(state: BuildState, config: BuildConfig) -> BuildState:
     return state if state.design.reached("hardware") else steps.connect(state, config)
-
-
-def _not_made(state: BuildState, config: BuildConfig, output: DataflowOutputType, why: str) -> None:
-    if output in config.generate_outputs:
-        state.note("not made")
-        state.journal.warn(f"output '{output}' is not made: {why}")
 
 
 build_dataflow_step_lookup: dict[str, Step] = {

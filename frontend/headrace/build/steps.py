@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from headrace.build.config import BuildConfig
+from headrace.build.driver import write_driver
 from headrace.build.estimates import estimates, hardware_config, rtlsim_performance
 from headrace.build.expected import check_expected, simulated
 from headrace.build.output import FOLDING_FILE
@@ -137,6 +138,33 @@ def measure(state: BuildState, config: BuildConfig) -> BuildState:
     return state
 
 
+def drive(state: BuildState, config: BuildConfig) -> BuildState:
+    """A driver in Python for PYNQ, which packs and unpacks frames, alone and to be deployed."""
+    for output, folder in _DRIVERS.items():
+        if output in config.generate_outputs:
+            state.note(write_driver(state, folder))
+    return say_not_made(state, config, *NOT_MADE)
+
+
+def say_not_made(state: BuildState, config: BuildConfig, *outputs: DataflowOutputType) -> BuildState:
+    """Warn of those *outputs* that are asked for and are not made here."""
+    for output in outputs:
+        if output in config.generate_outputs:
+            state.note("not made")
+            state.journal.warn(f"output '{output}' is not made: {NOT_MADE[output]}")
+    return state
+
+
+NOT_MADE = {
+    DataflowOutputType.OOC_SYNTH: "it takes minutes, and has a command of its own: `headrace synth OUT`",
+    DataflowOutputType.BITFILE: "it takes the vendor's tool; stitched_ip/ is what that reads",
+    DataflowOutputType.CPP_DRIVER: "the driver is in Python: generate 'pynq_driver'",
+}
+"""Outputs of FINN that a build does not make, and why."""
+
+_DRIVERS = {DataflowOutputType.PYNQ_DRIVER: "driver", DataflowOutputType.DEPLOYMENT_PACKAGE: "deploy/driver"}
+
+
 def _folded(state: BuildState) -> HardwareDesign:
     """The layers as they are folded so far: not at all, where no step did it."""
     return state.design.folded if state.design.reached("folded") else state.design.unfolded
@@ -164,5 +192,6 @@ STEPS: tuple[Step, ...] = (
     generate,
     stitch,
     measure,
+    drive,
 )
 """What a build does by default."""

@@ -1,0 +1,46 @@
+"""The driver that goes to a board: a Python file that stands alone, and the description of the streams for it."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from headrace.build.design import Design
+from headrace.build.output import MANIFEST
+from headrace.build.state import BuildState
+from headrace.passes.hardware_design import Port
+from headrace.resources import hls_templates
+
+IO_FILE = "io.json"
+
+
+def write_driver(state: BuildState, folder: str) -> str:
+    """Write the driver to *folder* below the output; returns what was written in a few words."""
+    source = hls_templates() / "driver" / "driver.py"
+    state.write(f"{folder}/driver.py", source.read_text(encoding="utf-8"))
+    state.write(f"{folder}/{IO_FILE}", json.dumps(stream_table(state.design), indent=1) + "\n")
+    return f"{folder}/driver.py, for PYNQ"
+
+
+def stream_table(design: Design) -> dict[str, object]:
+    """What the driver must know of every stream at the ends of the design, in the order of their DMAs."""
+    manifest = json.loads(design.plan.files[MANIFEST])
+    ends = {"inputs": design.hardware.inputs, "outputs": design.hardware.outputs}
+    return {
+        "name": design.name,
+        **{end: [_stream(p, w) for p, w in zip(ports, manifest[end], strict=True)] for end, ports in ends.items()},
+    }
+
+
+def _stream(port: Port, words: dict[str, int | str]) -> dict[str, object]:
+    natural = port.layout.is_row_major
+    return {
+        "name": port.name,
+        "port": words["port"],
+        "shape": list(port.layout.shape),
+        "order": None if natural else port.layout.order.tolist(),
+        "bits": words["bits"],
+        "encoding": words["encoding"],
+        "elements_per_word": words["elements_per_word"],
+        "word_bytes": math.ceil(int(words["tdata_bits"]) / 8),
+    }

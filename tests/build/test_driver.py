@@ -1,0 +1,107 @@
+"""The driver for a board, with a DMA that is not there: what it sends is what the hardware reads, and back."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from models import quantized_mlp
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+import headrace
+from headrace.build.verify import random_frames
+from headrace_sim.manifest import load
+from headrace_sim.packing import pack, unpack
+
+
+def image_model() -> onnx.ModelProto:
+    """A quantized image through a 1x1 convolution: its stream has the channels last."""
+    rng = np.random.default_rng(0)
+    numbers = {"s": 0.25, "z": 0.0, "b": 3.0, "w": rng.integers(-3, 4, (4, 2, 1, 1)) * 0.25}
+    constants = [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in numbers.items()]
+    nodes = [
+        helper.make_node("Quant", ["x", "s", "z", "b"], ["q"], "q", domain="qonnx.custom_op.general", signed=1),
+        helper.make_node("Quant", ["w", "s", "z", "b"], ["wq"], "wq", domain="qonnx.custom_op.general", signed=1),
+        helper.make_node("Conv", ["q", "wq"], ["y"], "conv"),
+    ]
+    ends = [
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2, 3, 5])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4, 3, 5])],
+    ]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("qonnx.custom_op.general", 1)]
+    return helper.make_model(helper.make_graph(nodes, "image", *ends, constants), opset_imports=opsets, ir_version=9)
+
+
+def bipolar_model() -> onnx.ModelProto:
+    model = quantized_mlp((12, 8, 5), 3, seed=1)
+    constants = numpy_helper.from_array(np.float32(0.5), "bipolar_scale")
+    model.graph.initializer.append(constants)
+    first = model.graph.node[0]
+    binary = helper.make_node("BipolarQuant", ["x", "bipolar_scale"], [first.output[0]], "bip", domain=first.domain)
+    first.CopyFrom(binary)
+    return model
+
+
+def driver(folder: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("driver", folder / "driver.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class FakeDma:
+    """Both channels of a DMA in front of the arithmetic of a design; the words are those of the simulator."""
+
+    def __init__(self, folder: Path) -> None:
+        self.design, self.manifest = headrace.load(folder), load(folder)
+        self.sendchannel = SimpleNamespace(transfer=self.send, wait=lambda: None)
+        self.recvchannel = SimpleNamespace(transfer=self.receive, wait=lambda: None)
+
+    def receive(self, buffer: NDArray[np.uint8]) -> None:
+        self.buffer = buffer
+
+    def send(self, data: NDArray[np.uint8]) -> None:
+        (source,), (target,) = self.manifest.inputs, self.manifest.outputs
+        hardware = self.design.hardware
+        stream = unpack(data.reshape(-1, source.word_bytes), source)
+        (port,) = hardware.inputs
+        outputs = hardware.run({port.name: port.layout.unpack(stream)})
+        (out,) = hardware.outputs
+        packed = out.layout.pack(outputs[out.name]).reshape(len(stream), -1)
+        self.buffer[:] = pack(packed, target).reshape(-1)
+
+
+@pytest.mark.parametrize("make", [lambda: quantized_mlp((12, 8, 5), 3, seed=1), bipolar_model, image_model])
+def test_what_is_sent_is_what_the_hardware_reads(make: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    steps = [*headrace.build.hw_codegen_dataflow_steps, "step_make_driver", "step_deployment_package"]
+    outputs = ["pynq_driver", "deployment_package"]
+    design = headrace.build(make(), out, steps=steps, target_fps=1e6, generate_outputs=outputs)
+    assert sorted(path.name for path in (out / "deploy" / "driver").iterdir()) == ["driver.py", "io.json"]
+    accelerator = driver(out / "driver").Accelerator(
+        overlay=SimpleNamespace(axi_dma_0=FakeDma(out)), allocate=lambda shape, dtype: np.empty(shape, dtype)
+    )
+    feeds = random_frames(design.source, 9, seed=3)
+    core = {name: design.core_feeds(feeds)[name] for name in (port.name for port in design.hardware.inputs)}
+    got = accelerator.execute(core)
+    expected = design.hardware.run(core)
+    assert got.keys() == expected.keys()
+    assert all(np.array_equal(got[name], expected[name]) for name in expected)
+    ((name, values),) = core.items()
+    with pytest.raises(ValueError, match="no array for input"):
+        accelerator.execute({})
+    with pytest.raises(ValueError, match="expected frames of shape"):
+        accelerator.execute({name: values.reshape(len(values), -1)[:, :-1]})
+    with pytest.raises(ValueError, match="values must be"):
+        accelerator.execute({name: values + 100})
+    table = json.loads((out / "driver" / "io.json").read_text())
+    assert [len(table["inputs"]), len(table["outputs"])] == [1, 1]
