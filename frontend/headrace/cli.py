@@ -138,6 +138,12 @@ def build(
     target_fps: TargetFps = None,
     clock_mhz: ClockMhz = None,
     folding: FoldingFile = None,
+    fit: Annotated[
+        str | None, typer.Option("--fit", metavar="PART", help="Part or board whose resources the design must fit.")
+    ] = None,
+    limit: Annotated[
+        list[str] | None, typer.Option("--limit", metavar="lut=N", help="Most of a resource: lut, ff, dsp, bram18.")
+    ] = None,
     backend: Annotated[
         Generated | None,
         typer.Option("--backend", help="Generate SystemVerilog (the default), C++ for high-level synthesis, or both."),
@@ -153,10 +159,12 @@ def build(
 ) -> None:
     """Compile a model to a verified design: SystemVerilog or HLS C++, manifest, folding and report."""
     from headrace.build.api import build as build_design
-    from headrace.build.command import Overrides, settings_of
+    from headrace.build.command import Overrides, limits_of, settings_of
     from headrace.build.machine import build_data
 
-    given = Overrides(output, target_fps, clock_mhz, folding, backend.value if backend else None, start_step, stop_step)
+    chosen = backend.value if backend else None
+    limits = limits_of(limit or [])
+    given = Overrides(output, target_fps, clock_mhz, folding, fit, limits, chosen, start_step, stop_step)
     model, settings = settings_of(model, config, finn_config, given)
     journal = _journal()
     design = build_design(model, config=settings, journal=journal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -36,6 +36,8 @@ class BuildSettings(TypedDict, total=False):
     folding_config_file: Path | str | None
     finn_compatible: bool
     standalone_thresholds: bool
+    fit_part: str | None
+    resource_limits: Mapping[str, float] | None
     mvau_wwidth_max: int | None
     backend: Backend
     generate_outputs: list[DataflowOutputType | str]

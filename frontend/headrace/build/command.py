@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ class Overrides:
     target_fps: float | None = None
     clock_mhz: float | None = None
     folding: Path | None = None
+    fit_part: str | None = None
+    resource_limits: Mapping[str, float] | None = None
     backend: str | None = None
     start_step: str | None = None
     stop_step: str | None = None
@@ -60,6 +63,24 @@ def settings_of(
     if model is None and found.start_step is None:
         raise InputError("there is no model; name an ONNX file, or give --finn-config, or --start-step")
     return model, found
+
+
+def limits_of(texts: Sequence[str]) -> dict[str, float] | None:
+    """``["lut=20000", "dsp=0"]`` as a dictionary, or None of nothing.
+
+    Raises:
+        InputError: for anything else.
+    """
+    found: dict[str, float] = {}
+    for text in texts:
+        kind, separator, value = text.partition("=")
+        try:
+            found[kind.strip()] = float(value)
+        except ValueError:
+            separator = ""
+        if not separator:
+            raise InputError(f"--limit {text}: expected a resource and a number, for example lut=20000")
+    return found or None
 
 
 def _options(given: Overrides) -> dict[str, Any]:

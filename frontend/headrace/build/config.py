@@ -32,6 +32,7 @@ from headrace.build.vocabulary import (
 )
 from headrace.codegen.design import Backend
 from headrace.errors import InputError, did_you_mean
+from headrace.schedule import Budget, Goal
 from headrace.schedule.folding_file import Reading, read_folding
 
 __all__ = [
@@ -69,6 +70,9 @@ class BuildConfig(FinnSettings):
         target_fps: frames a second to fold for; None folds for a modest rate by default.
         folding: PE and SIMD by layer, overriding what the target would choose.
         folding_config_file: JSON file that holds a folding dictionary.
+        fit_part: part or board whose resources the design must fit, by the estimates; without a target rate the design
+            becomes as fast as fits.
+        resource_limits: most of each resource that the design may take: ``lut``, ``ff``, ``dsp``, ``bram18``.
         mvau_wwidth_max: most bits of weights that one PE reads a cycle when folding for a rate; None for any number.
         standalone_thresholds: whether numbers in a folding file of FINN count all thresholds, or (False) only those
             that follow no matrix-vector unit. Here thresholds always are layers of their own.
@@ -99,6 +103,8 @@ class BuildConfig(FinnSettings):
     target_fps: Positive | None = None
     folding: Folding | None = None
     folding_config_file: PathLike | None = None
+    fit_part: str | None = None
+    resource_limits: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] | None = None
     mvau_wwidth_max: Annotated[int, Field(ge=1)] | None = None
     standalone_thresholds: bool | None = False
     finn_compatible: bool = False
@@ -150,6 +156,17 @@ class BuildConfig(FinnSettings):
         if not self.finn_compatible:
             return Reading.STRICT
         return Reading.FINN_STANDALONE if self.standalone_thresholds else Reading.FINN
+
+    @property
+    def goal(self) -> Goal:
+        """What the design is folded for.
+
+        Raises:
+            FoldingError: when the part or a resource is not known.
+        """
+        limited = self.fit_part is not None or self.resource_limits is not None
+        budget = Budget.of(self.fit_part, self.resource_limits) if limited else None
+        return Goal(self.target_fps, self.clock_mhz, self.mvau_wwidth_max, self.finn_compatible, budget)
 
     def with_folding_read(self) -> Self:
         """This configuration with the content of ``folding_config_file`` in ``folding``.

@@ -125,8 +125,7 @@ class Design:
         config = self.config
         if self._kept_folding is not None:
             return fold_by_file(self.unfolded, self._kept_folding, file=FOLDING_FILE)
-        clock, best_effort = config.clock_mhz, config.finn_compatible
-        folded = fold_for_rate(self.unfolded, config.target_fps, clock, config.mvau_wwidth_max, best_effort)
+        folded = fold_for_rate(self.unfolded, config.goal)
         if config.folding is None:
             return folded
         return fold_by_file(folded, config.folding, config.folding_reading, config.folding_source)

@@ -49,10 +49,8 @@ def lower(state: BuildState, config: BuildConfig) -> BuildState:
 
 
 def fold_to_rate(state: BuildState, config: BuildConfig) -> BuildState:
-    """PE and SIMD are chosen for the target rate, or for a modest one."""
-    best_effort = config.finn_compatible
-    width = config.mvau_wwidth_max
-    folded = fold_for_rate(state.design.unfolded, config.target_fps, config.clock_mhz, width, best_effort)
+    """PE and SIMD are chosen for the target rate or the part, or for a modest rate."""
+    folded = fold_for_rate(state.design.unfolded, config.goal)
     _warn_of_new_notes(state, state.design.unfolded, folded)
     state.note(_slowest(folded))
     if config.target_fps is not None:

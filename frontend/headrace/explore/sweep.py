@@ -25,7 +25,10 @@ MEASURES = (
 )  # fmt: skip
 """What a point can be judged by."""
 
-SETTINGS = ("target_fps", "clock_mhz", "synth_clk_period_ns", "folding", "mvau_wwidth_max", "backend", "seed")
+SETTINGS = (
+    "target_fps", "clock_mhz", "synth_clk_period_ns", "folding", "fit_part", "resource_limits", "mvau_wwidth_max",
+    "backend", "seed",
+)  # fmt: skip
 """Settings of a build that change the design."""
 
 

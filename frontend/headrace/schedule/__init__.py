@@ -1,15 +1,18 @@
 """Scheduling: folding to a rate, width converters, FIFO depths, expected performance."""
 
+from headrace.schedule.budget import Budget, solve_within
 from headrace.schedule.fifos import fifo_depths, insert_fifos
 from headrace.schedule.folding_file import Applied, Reading, apply_folding, folding_json, read_folding, write_folding
 from headrace.schedule.performance import LayerPerformance, Performance, performance
-from headrace.schedule.scheduling import FoldingSettings, connect, fold_by_file, fold_for_rate, schedule
+from headrace.schedule.scheduling import FoldingSettings, Goal, connect, fold_by_file, fold_for_rate, schedule
 from headrace.schedule.solver import default_target, fastest_target, solve_folding, target_cycles
 from headrace.schedule.widths import insert_width_converters
 
 __all__ = [
     "Applied",
+    "Budget",
     "FoldingSettings",
+    "Goal",
     "LayerPerformance",
     "Performance",
     "Reading",
@@ -27,6 +30,7 @@ __all__ = [
     "read_folding",
     "schedule",
     "solve_folding",
+    "solve_within",
     "target_cycles",
     "write_folding",
 ]

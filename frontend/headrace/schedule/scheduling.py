@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from headrace.errors import FoldingError
 from headrace.ir import Graph
 from headrace.passes.hardware_design import HardwareDesign
+from headrace.schedule.budget import Budget, solve_within
+from headrace.schedule.choices import Limits
 from headrace.schedule.fifos import insert_fifos
 from headrace.schedule.folding_file import Reading, apply_folding
-from headrace.schedule.solver import default_target, fastest_target, solve_folding, target_cycles
+from headrace.schedule.solver import fastest_target, solve_folding, target_cycles
 from headrace.schedule.widths import insert_width_converters
 
 
@@ -42,44 +44,56 @@ def schedule(design: HardwareDesign, settings: FoldingSettings, folding_file: st
     Raises:
         FoldingError: when the rate cannot be reached, or the dictionary does not fit.
     """
-    folded = fold_for_rate(design, settings.target_fps, settings.clock_mhz)
+    folded = fold_for_rate(design, Goal(settings.target_fps, settings.clock_mhz))
     if settings.folding is not None:
         folded = fold_by_file(folded, settings.folding, file=folding_file)
     return connect(folded)
 
 
-def fold_for_rate(
-    design: HardwareDesign,
-    target_fps: float | None,
-    clock_mhz: float,
-    widest: int | None = None,
-    best_effort: bool = False,
-) -> HardwareDesign:
-    """*design* with every layer folded for *target_fps* frames a second, or moderately when that is None.
+@dataclass(frozen=True)
+class Goal:
+    """What a folding is for.
 
-    Args:
-        design: the layers before folding.
-        target_fps: frames a second.
+    Attributes:
+        target_fps: frames a second; None for a moderate rate, or with a budget for the fastest that fits.
         clock_mhz: clock that they refer to.
         widest: most bits of weights that one PE reads a cycle; None for any number.
         best_effort: fold for the fastest rate that there is, with a note, instead of refusing one that is out of reach.
+        budget: the most resources that the design may take, estimated; None for any.
+    """
+
+    target_fps: float | None = None
+    clock_mhz: float = 200.0
+    widest: int | None = None
+    best_effort: bool = False
+    budget: Budget | None = None
+
+
+def fold_for_rate(design: HardwareDesign, goal: Goal) -> HardwareDesign:
+    """*design* with every layer folded for *goal*.
 
     Raises:
-        FoldingError: when the rate cannot be reached; names the slowest layer.
+        FoldingError: when the rate cannot be reached, or what reaches it does not fit; names the layer.
     """
-    if target_fps is None:
-        return design.with_graph(solve_folding(design.graph, default_target(design.graph, widest), widest))
-    cycles = target_cycles(target_fps, clock_mhz)
-    rate = f"{target_fps:g} frames a second at {clock_mhz:g} MHz are {cycles} cycles a frame"
+    if goal.target_fps is None:
+        return design.with_graph(_solved(design, None, goal))
+    cycles = target_cycles(goal.target_fps, goal.clock_mhz)
+    rate = f"{goal.target_fps:g} frames a second at {goal.clock_mhz:g} MHz are {cycles} cycles a frame"
     try:
-        return design.with_graph(solve_folding(design.graph, cycles, widest))
+        return design.with_graph(_solved(design, cycles, goal))
     except FoldingError as error:
-        if not best_effort:
+        if not goal.best_effort:
             raise FoldingError(f"{rate}: {error}") from error
-        fastest = fastest_target(design.graph, widest)
-        graph = solve_folding(design.graph, fastest, widest)
+        fastest = fastest_target(design.graph, goal.widest)
+        graph = _solved(design, fastest, goal)
         note = f"{rate}, which cannot be reached; folded for the fastest, {fastest}"
         return replace(design, graph=graph, notes=(*design.notes, note))
+
+
+def _solved(design: HardwareDesign, cycles: int | None, goal: Goal) -> Graph:
+    if goal.budget is not None:
+        return solve_within(design.graph, goal.budget, cycles, Limits(goal.widest))
+    return solve_folding(design.graph, cycles, goal.widest)
 
 
 def fold_by_file(

@@ -1,0 +1,101 @@
+"""Folding for a rate: estimated LUTs and CPU seconds beside the greedy rule that FINN uses, on the same layers.
+
+The rule (FINN's ``SetFolding``): layer by layer, the input parallelism of a matrix product (SIMD) is raised through the
+divisors until the layer is fast enough or its weight words are 36 bits wide, then PE; every other layer raises what it
+has. A second pass relaxes the target to the slowest layer that came out. Both results get width converters and FIFOs
+and are priced by the same estimates:
+
+    python benchmarks/folding.py [tfc cnv mobilenet resnet50 ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import networks
+
+from headrace.ingest import from_proto
+from headrace.ir import Graph
+from headrace.layers.base import Layer, Resources
+from headrace.passes import to_integer
+from headrace.passes.to_hardware import to_hardware
+from headrace.schedule import fastest_target, insert_fifos, insert_width_converters, performance, solve_folding
+from headrace.schedule.choices import extreme
+from headrace.schedule.cost import USUAL, Weights
+from headrace.schedule.solver import FoldingProblem
+from headrace.schedule.streams import layers, rebuild
+
+WEIGHT_BITS = 36
+"""FINN's default of ``mvau_wwidth_max``."""
+
+LUTS_ALONE = Weights(ff=0.0, dsp=0.0, bram18=0.0)
+"""For the comparison of LUTs alone; the usual weights also trade LUTs for block RAM."""
+
+STEPS = 6
+"""Rates tried for each network, from the slowest to the fastest that its layers allow."""
+
+
+def finn_rule(graph: Graph, target: int) -> Graph:
+    """*graph* folded by FINN's rule for *target* cycles a frame."""
+    folded = _finn_pass(graph, target)
+    slowest = max(layer.cycles for layer in layers(folded).values())
+    return _finn_pass(graph, slowest) if slowest > target else folded
+
+
+def _finn_pass(graph: Graph, target: int) -> Graph:
+    return rebuild(graph, {node: _raised(extreme(layer, min), target) for node, layer in layers(graph).items()})
+
+
+def _raised(layer: Layer, target: int) -> Layer:
+    order = sorted(layer.folding_choices, key=lambda name: (name != "SIMD") == (layer.kind == "MVAU"))
+    for name in order:
+        for value in layer.folding_choices[name]:
+            wider = layer.with_folding(**{name: value})
+            if name == "SIMD" and layer.kind == "MVAU" and wider.weight_bits_a_pe > WEIGHT_BITS and value > 1:
+                break
+            layer = wider
+            if layer.cycles <= target:
+                return layer
+    return layer
+
+
+def priced(fold: Callable[[], Graph]) -> tuple[Graph, Resources, float]:
+    """What *fold* gives, its resources with converters and FIFOs, and its CPU seconds."""
+    start = time.process_time()
+    folded = fold()
+    seconds = time.process_time() - start
+    return folded, performance(insert_fifos(insert_width_converters(folded))).resources, seconds
+
+
+def measure(name: str) -> None:
+    """Print a line for each rate of one network."""
+    graph = to_hardware(to_integer(from_proto(networks.NETWORKS[name]())).partition().core).graph
+    fastest = fastest_target(graph)
+    slowest = max(extreme(layer, min).cycles for layer in layers(graph).values())
+    print(f"{name}: {len(layers(graph))} layers, {fastest:,} to {slowest:,} cycles a frame")
+    for step in range(STEPS):
+        target = round(slowest * (fastest / slowest) ** (step / (STEPS - 1)))
+        greedy, theirs, _ = priced(lambda t=target: finn_rule(graph, t))  # type: ignore[misc]
+        reached = max(layer.cycles for layer in layers(greedy).values())
+        _, ours, seconds = priced(lambda t=reached: solve_folding(graph, t))  # type: ignore[misc]
+        problem = FoldingProblem(graph)
+        _, lean, _ = priced(lambda p=problem, t=reached: p.solve(t, LUTS_ALONE).graph)  # type: ignore[misc]
+        print(
+            f"  {reached:>13,} cycles: {ours.lut:>9,.0f} LUT, rule {theirs.lut:>9,.0f}: "
+            f"ratio {ours.lut / theirs.lut:.3f}, LUTs alone minimised {lean.lut / theirs.lut:.3f}; "
+            f"weighed {USUAL.cost(ours) / USUAL.cost(theirs):.2f}; BRAM18 {ours.bram18:,.0f} to {theirs.bram18:,.0f}, "
+            f"DSP {ours.dsp:,.0f} to {theirs.dsp:,.0f}; {seconds:.2f} s"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("networks", nargs="*", help=f"any of {', '.join(networks.NETWORKS)}; all when none is given")
+    for name in parser.parse_args().networks or networks.NETWORKS:
+        measure(name)
+
+
+if __name__ == "__main__":
+    main()
