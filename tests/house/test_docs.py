@@ -61,7 +61,7 @@ def test_ci_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rtl_sim: 
     names["test_accelerator"](rtl_sim)
 
 
-@pytest.mark.parametrize("page", ["build", "finn", "hls4ml"])
+@pytest.mark.parametrize("page", ["build", "finn", "hls4ml", "quantization"])
 def test_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python of a page, from top to bottom, in a folder with a small model."""
     monkeypatch.chdir(tmp_path)
