@@ -78,8 +78,8 @@ def measure_hls4ml(
     python: str, model: Path, x: NDArray[np.float32], expected: NDArray[np.float32], folder: Path
 ) -> Figures | None:
     """The same with hls4ml, or None where it is missing or does not convert the model."""
-    if subprocess.run([python, "-c", "import hls4ml"], capture_output=True, check=False).returncode != 0:
-        print(f"hls4ml     not installed for {python}")
+    if subprocess.run([python, "-c", "import hls4ml, qonnx"], capture_output=True, check=False).returncode != 0:
+        print(f"hls4ml     not installed for {python}, or qonnx, through which it reads the model, is not")
         return None
     frames = folder.with_suffix(".npz")
     np.savez(frames, x=x, expected=expected)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hardware.cores import random_frames
+from hardware.cores import mlp, random_frames
 from hardware.random_networks import random_network
 from hardware.simulated import Settings
 
@@ -35,6 +35,19 @@ def test_residual_network(tmp_path: Path) -> None:
     assert result.cycles is not None
     assert 6 * expected.interval < result.cycles < 6 * (expected.interval + expected.latency)
     assert max(result.iterations.values()) >= 6 * expected.interval
+
+
+def test_rate(tmp_path: Path) -> None:
+    """A vector waits in its stream while the MVAU works on the one before: the rate is that of the RTL."""
+    core = mlp((24, 16, 12, 4))
+    design = schedule(to_hardware(core), Settings())
+    write_plan(generate(design, "net", "hls"), tmp_path / "design")
+    cycles = []
+    for frames in (4, 20):
+        result = csim(tmp_path / "design", design.pack_frames(random_frames(core, frames)), options=DATAFLOW)
+        assert result.cycles is not None
+        cycles.append(result.cycles)
+    assert cycles[1] - cycles[0] == 16 * performance(design.graph).interval
 
 
 @pytest.mark.parametrize("seed", [2, 13, 28])

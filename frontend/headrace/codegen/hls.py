@@ -18,6 +18,7 @@ from headrace.layers.hls import HlsCall, HlsStream, HlsTable
 from headrace.layers.memory import packed_words
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.resources import hls_templates
+from headrace.schedule.tokens import token_times
 
 MAX_WORD_BITS = 4096
 """Widest word of an ``hls::stream`` and of an AXI4-Stream port that Vitis HLS accepts."""
@@ -171,7 +172,11 @@ def _streams(top: Top) -> list[tuple[str, StreamType]]:
 
 
 def _carriers(top: Top, calls: Mapping[str, HlsCall | HlsStream]) -> tuple[dict[str, str], dict[str, int]]:
-    """By signal, the stream that carries it, and by stream its depth: FIFOs are no functions."""
+    """By signal, the stream that carries it, and by stream its depth: FIFOs are no functions.
+
+    A module in RTL may have a buffer before it, which the FIFO depths rely on. What the function's own does not hold of
+    that, its stream does.
+    """
     carriers = {signal: signal for signal, _ in _streams(top)}
     depths = dict.fromkeys(carriers, 0)
     for instance in top.instances:
@@ -180,6 +185,9 @@ def _carriers(top: Top, calls: Mapping[str, HlsCall | HlsStream]) -> tuple[dict[
             carrier = carriers[instance.inputs[0]]
             carriers[instance.outputs[0]] = carrier
             depths[carrier] += call.depth
+            continue
+        for signal, room in zip(instance.inputs, token_times(instance.layer).room, strict=True):
+            depths[carriers[signal]] += max(room - call.held, 0)
     return carriers, depths
 
 

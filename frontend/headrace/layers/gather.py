@@ -184,7 +184,8 @@ class Gather(Layer):
         cycles = buffered_cycles(newest, oldest, 1, 2 * self.in_words, self.pixels * self.in_words)
         storage = ram_style(self.out_words, index_bits(self.in_words))
         tables = {"positions": HlsTable(self.positions, IntRange(0, self.in_words - 1), storage=storage)}
-        return HlsCall("gather.hpp", "gather", (pixels, ("words", self.in_words), ("cycles", cycles)), cycles, tables)
+        parameters = (pixels, ("words", self.in_words), ("cycles", cycles))
+        return HlsCall("gather.hpp", "gather", parameters, cycles, tables, held=2 * self.in_words)
 
 
 def _together(indices: Int, block: int) -> bool:

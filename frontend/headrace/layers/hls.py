@@ -51,6 +51,7 @@ class HlsCall:
         parameters: integers by name: members of the configuration that is its first template argument.
         tables: constant arrays by name.
         cycles: iterations of its pipelined loop: clock cycles a frame.
+        held: words that its buffer takes in before they are needed; the module in RTL may hold more.
         arguments: order of the arguments: ``in<k>``, ``out<k>`` and names of tables; inputs, outputs, tables if empty.
     """
 
@@ -60,6 +61,7 @@ class HlsCall:
     cycles: int
     tables: Mapping[str, HlsTable] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
+    held: int = 0
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ class Pool(Layer):
             parameters = (("pixels", self.pixels), ("folds", self.folds), *self.hls_extra)
             return HlsCall(f"{name}.hpp", f"{name}_whole", parameters, self.window.in_words)
         parameters = (*self.window.hls_parameters, *self.hls_extra)
-        return HlsCall(f"{name}.hpp", name, parameters, self.window.hls_cycles)
+        return HlsCall(f"{name}.hpp", name, parameters, self.window.hls_cycles, held=self.window.hls_held)
 
     @property
     def hls_extra(self) -> tuple[tuple[str, int], ...]:

@@ -133,4 +133,4 @@ class SWG(Layer):
 
     def hls(self) -> HlsCall:
         cycles = self.window.hls_cycles
-        return HlsCall("swg.hpp", "swg", self.window.hls_parameters, cycles)
+        return HlsCall("swg.hpp", "swg", self.window.hls_parameters, cycles, held=self.window.hls_held)

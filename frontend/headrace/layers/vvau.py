@@ -245,4 +245,5 @@ class VVAU(Layer):
         taps = self.weights.reshape(-1, self.weights.shape[2]).T
         acc = partial_sums(taps, self.stream.range)
         parameters = (*self.window.hls_parameters, ("passes", self.passes), ("acc_bits", acc.bits))
-        return HlsCall("vvau.hpp", "vvau", parameters, self.window.hls_cycles, {"weights": weights})
+        window = self.window
+        return HlsCall("vvau.hpp", "vvau", parameters, window.hls_cycles, {"weights": weights}, held=window.hls_held)

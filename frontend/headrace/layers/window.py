@@ -310,6 +310,11 @@ class Window(Ring):
         )
 
     @property
+    def hls_held(self) -> int:
+        """Words of the buffer of ``window.hpp``."""
+        return ((self.kernel[0] - 1) * self.dilations[0] + 1) * self.row_words
+
+    @property
     def frees(self) -> tuple[Freed, ...]:
         loops = {loop.name: loop for loop in self.loops}
         frees = []
