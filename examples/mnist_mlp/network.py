@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from torch import Tensor, nn
+from torch import nn
 
 import headrace.nn as qnn
 from headrace.quant import SignedBinaryActPerTensorConst, SignedBinaryWeightPerTensorConst
@@ -24,18 +24,6 @@ def build_network(bits: int) -> nn.Sequential:
     for inputs, outputs in pairwise(WIDTHS):
         layers += [_linear(inputs, outputs, bits), nn.BatchNorm1d(outputs), _activation(bits)]
     return nn.Sequential(*layers[:-2])
-
-
-class Classifier(nn.Module):
-    """The digit that the logits of a network favour."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, image: Tensor) -> Tensor:
-        scores: Tensor = self.network(image)
-        return scores.argmax(1, keepdim=True)
 
 
 def _input(bits: int) -> nn.Module:

@@ -306,6 +306,14 @@ def init(
         typer.echo(f"{len(written)} files in {printable(str(folder))}; README.md says what to do first")
 
 
+class Example(StrEnum):
+    """What ``headrace demo`` demonstrates."""
+
+    mnist_mlp = "mnist_mlp"
+    mnist_cnn = "mnist_cnn"
+    keyword_spotting = "keyword_spotting"
+
+
 @app.command()
 def explore(
     models: Annotated[
@@ -341,8 +349,11 @@ def explore(
 
 @app.command()
 def demo(
+    chosen: Annotated[
+        Example, typer.Option("--example", help="Digits by dense or convolutional layers, or sounds.")
+    ] = Example.mnist_mlp,
     bits: Annotated[int, typer.Option("--bits", min=1, max=8, help="Of weights and activations; 1 is bipolar.")] = 2,
-    images: Annotated[int, typer.Option("--images", min=1, max=1000, help="Test images to simulate.")] = 100,
+    images: Annotated[int, typer.Option("--images", min=1, max=1000, help="Test images or sounds to simulate.")] = 100,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="Folder to write.", show_default="out/mnist_w2a2"),
@@ -352,10 +363,10 @@ def demo(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Train an MNIST network, build it, simulate it and compare it with PyTorch."""
+    """Train a network, build it, simulate it and compare it with PyTorch."""
     from headrace.build.examples import load_example
 
-    example = load_example("mnist_mlp", "demo")
+    example = load_example(chosen.value, "demo")
     journal = _journal()
     outcome = example.main(bits=bits, images=images, output=output, journal=journal)
     if not _told("demo", lambda: example.outcome_data(outcome), journal) and _Session.verbosity >= 0:

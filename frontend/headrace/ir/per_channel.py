@@ -83,7 +83,9 @@ class Activation(PerChannel):
             return (self.execute(x[:, None])[0][:, 0],)
         count = count_thresholds(np.moveaxis(x, 1 + self.axis, -1), self.thresholds)
         kind = np.int32 if max(abs(self.output.lo), abs(self.output.hi)) < 2**30 else np.int64
-        y = count * self.step.astype(kind) + self.base.astype(kind)
+        y = count.astype(kind, copy=False) if (self.step == 1).all() else np.multiply(count, self.step, dtype=kind)
+        if self.base.any():
+            np.add(y, self.base.astype(kind), out=y)
         return (np.moveaxis(y, -1, 1 + self.axis),)
 
 

@@ -1,0 +1,1 @@
+"""What the examples that end in simulated hardware share."""
