@@ -5,6 +5,7 @@ Whatever is heavy is imported inside the commands, so that ``headrace --help`` a
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import traceback
@@ -69,6 +70,7 @@ class _Session:
     debug = False
     verbosity = 0
     json = False
+    said = False
     command = ""
 
 
@@ -330,6 +332,7 @@ def explore(
     debug: Debug = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Evaluate many builds of some models, and find those that no other beats; goes on where it was interrupted."""
     from headrace.explore import DaskRunner, LocalRunner, Sweep, read_sweep
@@ -338,12 +341,15 @@ def explore(
     given = Sweep() if sweep is None else read_sweep(sweep)
     given = given.with_models(models or [])
     runner = LocalRunner(jobs) if scheduler is None else DaskRunner(scheduler)
-    found = run_sweep(given, output, runner, _journal())
-    if _Session.verbosity >= 0:
+    journal = _journal()
+    found = run_sweep(given, output, runner, journal)
+    none = bool(found.results) and len(found.failed) == len(found.results)
+    told = _told("explore", lambda: {"ok": not none, "output": str(output), **json.loads(found.json())}, journal)
+    if not told and _Session.verbosity >= 0:
         from headrace.explore.table import print_exploration
 
         print_exploration(found, output)
-    if found.results and len(found.failed) == len(found.results):
+    if none:
         raise ToolError(f"no point has a result; the first: {found.results[0].error}")
 
 
@@ -413,12 +419,14 @@ def _told(command: str, data: Callable[[], Mapping[str, object]], journal: Journ
 
 def _say(text: str) -> None:
     """Print a document to standard output, alone."""
+    _Session.said = True
     typer.echo(text, nl=False)
 
 
 def main() -> None:
     """Run the command line and exit with 0, 1 (verification failed), 2 (bad input) or 70 (a bug in Headrace)."""
     _Session.debug, _Session.verbosity, _Session.json, _Session.command = False, 0, False, ""
+    _Session.said = False
     try:
         app()
     except KeyboardInterrupt:
@@ -438,6 +446,10 @@ def main() -> None:
 
 
 def _interrupted() -> NoReturn:
+    if _Session.json and not _Session.said:
+        from headrace.build.machine import failure
+
+        _say(failure(_Session.command, KeyboardInterrupt(), "interrupted", 130))
     print("headrace: interrupted", file=sys.stderr)
     sys.exit(130)
 
@@ -445,7 +457,7 @@ def _interrupted() -> NoReturn:
 def _fail(error: BaseException, message: str, status: int) -> NoReturn:
     if _Session.debug:
         traceback.print_exc()
-    if _Session.json:
+    if _Session.json and not _Session.said:
         from headrace.build.machine import failure
 
         _say(failure(_Session.command, error, message, status))

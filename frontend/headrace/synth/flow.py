@@ -43,7 +43,7 @@ class Settings:
     cache: Path | None = None
 
 
-Progress = Callable[[str], None]
+Progress = Callable[[str, int, int], None]
 
 
 def synthesise(
@@ -53,7 +53,7 @@ def synthesise(
     *,
     digest: str = "",
     whole: bool = True,
-    progress: Progress = lambda text: None,
+    progress: Progress = lambda text, done, total: None,
 ) -> Synthesis:
     """Synthesise every unit by itself for *family*.
 
@@ -64,7 +64,7 @@ def synthesise(
         family: the devices.
         settings: the defaults when None.
         digest, whole: kept in the result.
-        progress: told in a few words how far it has come.
+        progress: told the last unit, how many are done, and of how many.
 
     Raises:
         ToolError: when the synthesiser, or place and route, is not installed.
@@ -82,7 +82,7 @@ def synthesise(
         nonlocal count
         result = synthesise_unit(unit, family, settings)
         count += 1
-        progress(f"{count} of {len(units)} units, last '{unit.name}'")
+        progress(f"last '{unit.name}'", count, len(units))
         return result
 
     jobs = settings.jobs or max((os.cpu_count() or 2) // 2, 1)
