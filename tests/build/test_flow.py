@@ -21,6 +21,7 @@ from headrace.build.journal import Journal
 from headrace.build.running import KNOWN, resolve_steps
 from headrace.build.steps import STEPS
 from headrace.errors import FoldingError, InputError, VerificationError
+from headrace.ir import Graph
 from headrace.schedule import solve_folding
 from headrace.schedule.streams import layers
 
@@ -106,6 +107,15 @@ def test_where_a_build_cannot_start(tiny_model: Path, tmp_path: Path) -> None:
     assert contents(out) == before
     with pytest.raises(InputError, match="there is no model"):
         headrace.build(None, out)
+
+
+def test_the_graphs_of_a_build_can_be_loaded(tiny_model: Path, tmp_path: Path) -> None:
+    design = headrace.build(tiny_model, tmp_path / "out")
+    folder = tmp_path / "out" / "intermediate_models"
+    found = {path.name.split(".")[1]: Graph.load(path) for path in folder.glob("*.graph")}
+    assert set(found) == {"integer", "unfolded", "folded", "hardware"}
+    assert str(found["integer"]) == str(design.integer.graph)
+    assert str(found["hardware"]) == str(design.hardware.graph)
 
 
 def test_damaged_checkpoints_are_refused(tiny_model: Path, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """What a step leaves for ``start_step``: the model, and the folding so far.
 
 Everything else follows from these two without a choice, and is computed again. A checkpoint is a JSON text in
-``intermediate_models/``, and an ONNX file where the model has changed.
+``intermediate_models/``, and an ONNX file where the model has changed. Beside them lie the graphs themselves, as
+:meth:`headrace.ir.Graph.save` writes them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from headrace.schedule import connect, fold_by_file, write_folding
 FOLDER = "intermediate_models"
 FORMAT = "headrace-checkpoint"
 VERSION = 1
+
+GRAPHS = ("integer", "unfolded", "folded", "hardware")
+"""Stages of a design that are graphs; see :data:`headrace.build.design.STAGES`."""
 
 
 def save_checkpoint(state: BuildState, step: str, lost: str = "") -> BuildState:
@@ -51,7 +55,17 @@ def save_checkpoint(state: BuildState, step: str, lost: str = "") -> BuildState:
         "lost": lost,
     }
     (folder / f"{step}.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    _save_graphs(design, folder, step if lost else Path(state.model_file).stem)
     return state
+
+
+def _save_graphs(design: Design, folder: Path, stem: str) -> None:
+    """The graphs that the design has reached, each once: to look at, and to run with ``Graph.load``."""
+    graphs = {stage: getattr(design, stage).graph for stage in GRAPHS if design.reached(stage)}
+    for stage, graph in graphs.items():
+        path = folder / f"{stem}.{stage}.graph"
+        if not path.is_file():
+            graph.save(path)
 
 
 def restore(folder: Path, step: str, config: BuildConfig, journal: Journal, file: Path) -> BuildState:
