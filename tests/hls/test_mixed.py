@@ -77,13 +77,18 @@ def test_random_networks(tmp_path: Path, seed: int) -> None:
 def test_a_build_and_its_projects(tiny_model: Path, tmp_path: Path) -> None:
     """Said in the folding, remembered by the build, run as RTL by both engines; each IP runs its own vectors."""
     x = {"x": np.random.default_rng(0).normal(size=(20, 12)).astype(np.float32)}
-    folding = {"MVAU_0": {"backend": "hls"}, "Thresholding_0": {"preferred_impl_style": "hls"}}
+    folding = {
+        "MVAU_0": {"backend": "hls"},
+        "Thresholding_0": {"preferred_impl_style": "hls"},
+        "MVAU_1": {"backend": "rtl"},
+    }
     build(tiny_model, tmp_path / "out", folding=folding)
     design = load(tmp_path / "out")
     expected = design.run(x, "float")["label"]
     simulation = design.simulate(x, trace=True)
     assert np.array_equal(simulation.outputs["label"], expected)
     assert compare_simulation(design, x, simulation)
+    assert np.array_equal(design.run(x, "hls")["label"], expected)  # all layers in C++, whatever the build holds
     assert np.array_equal(design.simulate(x, engine="cocotb").outputs["label"], expected)
     with pytest.raises(BuildError, match="Icarus cannot call"):
         simulate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -288,7 +289,8 @@ class Design:
             return
         with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
             with journal.step("generate") as note:
-                plan = self.plan if built else generate(self.hardware, self.name, backend=backend)
+                whole = replace(self.hardware, backends={}) if backend == "hls" else self.hardware  # C++ of all layers
+                plan = self.plan if built else generate(whole, self.name, backend=backend)
                 plan.write(Path(folder))
                 note(f"{len(plan.files)} files")
             yield Path(folder)
