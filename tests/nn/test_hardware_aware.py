@@ -22,7 +22,7 @@ from headrace.loss import layer_cost
 from headrace.loss.hardware_cost import layer_estimate, layer_shape
 from headrace.loss.layer_cost import Operand, Shape, folding, threshold_luts
 from headrace.quant import Int8ActPerTensorFloat, Int8WeightPerTensorFloat, Uint8ActPerTensorFloat
-from headrace.schedule import cost as schedule_cost
+from headrace.schedule.cost import USUAL
 
 
 class Weight(Int8WeightPerTensorFloat):
@@ -127,7 +127,7 @@ def _sums(weights, x):
 
 
 def _tables(resources):
-    return resources.lut + schedule_cost.DSP_WEIGHT * resources.dsp + schedule_cost.BRAM18_WEIGHT * resources.bram18
+    return resources.lut + USUAL.dsp * resources.dsp + USUAL.bram18 * resources.bram18
 
 
 INPUTS = [
@@ -206,8 +206,8 @@ def test_thresholds_cost_what_the_compiler_estimates(cycles):
 
 
 def test_prices_of_blocks_are_those_of_the_compiler():
-    assert layer_cost.DSP_LUTS == schedule_cost.DSP_WEIGHT
-    assert layer_cost.BRAM18_LUTS == schedule_cost.BRAM18_WEIGHT
+    assert USUAL.dsp == layer_cost.DSP_LUTS
+    assert USUAL.bram18 == layer_cost.BRAM18_LUTS
 
 
 @pytest.mark.parametrize("cycles", [1, 64, 1024])
@@ -232,6 +232,29 @@ def test_shapes_of_layers():
     grouped = qnn.QuantConv2d(4, 8, 3, groups=2)
     assert layer_shape(grouped, (2, 4, 6, 6), (2, 8, 4, 4)).inputs == 36
     assert layer_shape(qnn.QuantLinear(5, 3), (2, 5), (2, 3)) == Shape(5, 3)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_cost_of_a_transposed_convolution(groups):
+    layer = qnn.QuantConvTranspose2d(4, 4, 2, 2, groups=groups, weight_quant=Weight, input_quant=Int8ActPerTensorFloat)
+    cost = loss.HardwareCost(layer)
+    layer(torch.randn(2, 4, 3, 3))
+    (estimate,) = cost.layers.values()
+    assert float(estimate.bit_operations.detach()) == 36 * 4 * (4 // groups) * 8 * 8
+    estimate.luts.backward()
+    learned = [m for m in layer.modules() if isinstance(m, BitWidthParameter)]
+    assert all(float(m.bit_width_offset.grad) > 0 for m in learned)
+
+
+def test_grouped_convolutions_cost_less_than_dense_ones_in_one_place_a_weight():
+    torch.manual_seed(0)
+    luts = []
+    for groups in (1, 2):
+        layer = qnn.QuantConv2d(4, 6, 3, groups=groups, weight_bit_width=4, input_quant=Int8ActPerTensorFloat)
+        cost = loss.HardwareCost(layer)
+        layer(torch.randn(2, 4, 5, 5))
+        luts.append(float(cost.luts().detach()))
+    assert luts[1] < 0.7 * luts[0]
 
 
 def test_cost_counts_the_thresholds_of_activations():

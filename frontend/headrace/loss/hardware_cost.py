@@ -24,7 +24,7 @@ from torch.utils.hooks import RemovableHandle
 from headrace.core.quant import BinaryQuant, TernaryQuant
 from headrace.loss.layer_cost import Operand, Shape, bits_of, depthwise_luts, matrix_luts, threshold_luts
 from headrace.loss.weighted_bit_width import BitWidthLossError
-from headrace.nn.geometry import ConvGeometry
+from headrace.nn.geometry import ConvGeometry, ConvTransposeGeometry
 from headrace.nn.quant_layer import QuantWeightBiasInputOutputLayer
 from headrace.proxy import ActQuantProxyFromInjector
 from headrace.quant_tensor import IntQuantTensor
@@ -64,7 +64,9 @@ def layer_estimate(
     if shape.channels:
         luts = depthwise_luts(shape, x, w, cycles, acc)
     else:
-        luts = matrix_luts(shape, x, w, cycles, acc, 1.0 if weights is None else (weights != 0).float().mean())
+        places = shape.outputs * shape.inputs
+        density = 1.0 if weights is None else ((weights != 0).sum() / places).clamp(max=1.0)
+        luts = matrix_luts(shape, x, w, cycles, acc, density)
     products = shape.vectors * shape.outputs * shape.inputs
     return HardwareEstimate(products * x.bits * w.bits, luts, acc)
 
@@ -153,8 +155,9 @@ class HardwareCost:
         shape = layer_shape(layer, tuple(input.shape), out)
         with torch.no_grad():
             integers = torch.round(weight.value.detach() / weight.scale.detach())
-            rows = integers.reshape(shape.outputs, -1) if integers.shape[0] == shape.outputs else None
-        return layer_estimate(shape, x, w, self.cycles, rows)
+            if isinstance(layer.geometry, ConvTransposeGeometry):
+                integers = layer.geometry.turned(integers)
+        return layer_estimate(shape, x, w, self.cycles, integers.reshape(shape.outputs, -1))
 
     def _thresholds(self, name: str) -> Any:
         """A hook that takes what follows a layer, element for element, for thresholds on its sums."""
