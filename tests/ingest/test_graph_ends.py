@@ -88,3 +88,14 @@ def test_host_operators_that_mix_frames(op: str, attributes: dict[str, Any]) -> 
 def test_initializers_among_the_inputs_may_be_constant_outputs() -> None:
     proto = model([node("Relu", ["x"])], {"x": ["N", 4], "c": []}, {"c": 2.0}, ("y", "c"))
     assert float(from_proto(proto).run({"x": X})["c"]) == 2.0
+
+
+def test_scales_that_are_computed_from_data() -> None:
+    nodes = [
+        node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], "dynamic"),
+        node("DequantizeLinear", ["q", "s", "z"]),
+    ]
+    with pytest.raises(
+        UnsupportedError, match=r"node 'dynamic' .*only a static scale .* QuantizeLinear with a constant"
+    ):
+        from_proto(model(nodes, {"x": ["N", 4]}))

@@ -70,7 +70,7 @@ def evaluate(node: Node, values: Sequence[Array | None]) -> Sequence[Array]:
         ModelError: when it draws random numbers, or cannot be evaluated on these values; names the node.
     """
     if node.proto.op_type in _RANDOM:
-        raise node.unsupported("it draws random numbers; a model must give the same result every time")
+        raise node.unsupported("it draws random numbers; a model must give the same result every time, so take it out")
     quick = _QUICK.get(node.proto.op_type)
     if {a.name for a in node.proto.attribute} - _READ.get(node.proto.op_type, set()):
         quick = None  # an attribute that only the reference implementation knows

@@ -70,6 +70,11 @@ def host_operator(node: Node) -> Sequence[Operand]:
     Raises:
         UnsupportedError: when it cannot be run, or does not keep frames apart.
     """
+    if node.proto.op_type == "DynamicQuantizeLinear":
+        raise node.unsupported(
+            "its scale is not constant: it is computed from the data at run time; only a static scale can become "
+            "hardware, so put QuantizeLinear with a constant scale in its place"
+        )
     if node.proto.op_type in _RECURRENT and not node.integer("layout", 0):
         raise node.unsupported("it reads axis 0 as time, but axis 0 holds independent frames")
     sources = [x for x in node.inputs if isinstance(x, Value)]

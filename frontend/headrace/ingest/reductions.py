@@ -24,7 +24,7 @@ def reduce(node: Node) -> Sequence[Operand]:
     keep = bool(node.integer("keepdims", 1))
     if not given:
         if not nothing:
-            raise node.unsupported("a reduction over all axes, the batch axis among them")
+            raise node.unsupported("a reduction over all axes, the batch axis among them; state the axes of the frame")
         return [x]
     axes = sorted({frame_axis(node, a, len(shape)) for a in given})
     if len(shape) in (2, 3) and axes[0] > 0:

@@ -139,7 +139,7 @@ class Joined:
 
 @dataclass(frozen=True, eq=False)
 class Floating:
-    """A real tensor that only the host can compute; ``cause`` is the node (and why) that made it so, if any."""
+    """A real tensor that only the host can compute; ``cause`` is the node that made it so, if any."""
 
     value: Value
     shape: Shape

@@ -107,7 +107,7 @@ class Analysis:
             reason = why or f"{name} is not supported in hardware; as the last operators of the model the host runs it"
             blocker = Blocker(self._node, name, reason)
             self.blockers.append(blocker)
-            cause = cause or str(blocker)
+            cause = cause or blocker.where
         value = self.target.add(op, [self._real(x) for x in inputs], self._node)
         return tuple(
             Floating(Value(value.node, port), type_.shape, cause)
@@ -372,7 +372,7 @@ class Analysis:
         """A join that only the host can carry out."""
         blocker = Blocker(self._name(x), type(x.op).__name__, reason)
         self.blockers.append(blocker)
-        return Floating(self._real_join(x), x.shape, str(blocker))
+        return Floating(self._real_join(x), x.shape, blocker.where)
 
     def _real_join(self, x: Joined) -> Value:
         """A join on the host and the steps after it; only the steps where its integers are its values."""

@@ -13,5 +13,10 @@ class Blocker:
     operator: str
     reason: str
 
+    @property
+    def where(self) -> str:
+        """The node and its operator."""
+        return f"node '{self.node}' ({self.operator})"
+
     def __str__(self) -> str:
-        return f"node '{self.node}' ({self.operator}): {self.reason}"
+        return f"{self.where}: {self.reason}"
