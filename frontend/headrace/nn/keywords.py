@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from headrace.errors import did_you_mean
-from headrace.inject.errors import QuantizerTypeError
+from headrace.inject.errors import QuantizerTypeError, QuantizerValueError
 from headrace.inject.vocabulary import VOCABULARY
 
 
@@ -26,3 +27,16 @@ def split_keywords(layer: str, keywords: Mapping[str, object], prefixes: Sequenc
             )
         groups[prefix][keyword.removeprefix(prefix)] = given
     return groups
+
+
+@contextmanager
+def keywords_of(layer: str, prefix: str) -> Iterator[None]:
+    """While a part of *layer* is built with the keywords that start with *prefix*: errors say so.
+
+    Raises:
+        QuantizerTypeError, QuantizerValueError: as the part raises them.
+    """
+    try:
+        yield
+    except (QuantizerTypeError, QuantizerValueError) as error:
+        raise type(error)(f"{layer}, keywords that start with {prefix!r}: {error}") from error

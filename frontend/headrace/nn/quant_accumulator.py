@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.nn.keywords import split_keywords
-from headrace.nn.quant_layer import QuantLayer, _build_quantizer
+from headrace.nn.quant_layer import QuantLayer, _build_quantizer, _flag
 from headrace.quant import NoneClampQuant, NoneTruncQuant
 
 
@@ -20,7 +20,7 @@ class TruncQuantAccumulator(QuantLayer):
 
     def __init__(self, trunc_quant: Any = None, return_quant_tensor: bool = True, **kwargs: object) -> None:
         super().__init__()
-        self.return_quant_tensor = return_quant_tensor
+        self.return_quant_tensor = _flag("return_quant_tensor", return_quant_tensor)
         groups = split_keywords(type(self).__name__, kwargs, ("",))
         self.trunc_quant = _build_quantizer(self, "trunc_quant", trunc_quant, NoneTruncQuant, groups[""], {}, "")
 
@@ -39,7 +39,7 @@ class ClampQuantAccumulator(QuantLayer):
 
     def __init__(self, clamp_quant: Any = None, return_quant_tensor: bool = True, **kwargs: object) -> None:
         super().__init__()
-        self.return_quant_tensor = return_quant_tensor
+        self.return_quant_tensor = _flag("return_quant_tensor", return_quant_tensor)
         groups = split_keywords(type(self).__name__, kwargs, ("",))
         self.clamp_quant = _build_quantizer(self, "clamp_quant", clamp_quant, NoneClampQuant, groups[""], {}, "")
 

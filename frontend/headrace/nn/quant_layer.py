@@ -12,7 +12,7 @@ from headrace.inject.errors import QuantizerTypeError, QuantLayerError
 from headrace.nn import exact
 from headrace.nn.geometry import Geometry
 from headrace.nn.keywords import split_keywords
-from headrace.proxy.quant_proxy import QuantProxyFromInjector
+from headrace.proxy.quant_proxy import QuantProxyFromInjector, described
 from headrace.quant.none import NoneActQuant, NoneBiasQuant, NoneWeightQuant
 from headrace.quant_tensor import IntQuantTensor, QuantTensor, unpack_quant_tensor
 
@@ -67,14 +67,13 @@ class QuantLayer(nn.Module):
             cache.clear()
         return super().train(mode)
 
-    @staticmethod
-    def _pack(out: Any, return_quant_tensor: bool) -> Any:
+    def _pack(self, out: Any, return_quant_tensor: bool) -> Any:
         if not return_quant_tensor:
             return exact.plain(out)
         if not isinstance(out, QuantTensor):
             raise QuantLayerError(
                 "QuantLayer is not correctly configured: return_quant_tensor=True needs a quantized output "
-                "(output_quant, or quantized input and weight)"
+                f"(output_quant, or quantized input and weight); layer: {described(self)}"
             )
         return out
 
@@ -194,7 +193,8 @@ class QuantWeightBiasInputOutputLayer(QuantLayer):
         if self.return_quant_tensor and not both and not self.output_quant.is_quant_enabled:
             raise QuantLayerError(
                 "QuantLayer is not correctly configured: return_quant_tensor=True needs a quantized output: set "
-                "output_quant, or quantize both input (input_quant or a quant tensor) and weight"
+                "output_quant, or quantize both input (input_quant or a quant tensor) and weight; layer: "
+                f"{described(self)}"
             )
         quant_bias = None if self.bias is None else self.bias_quant(self.bias, quant_input, quant_weight)
         output = self._linear(quant_input, quant_weight, quant_bias, geometry)

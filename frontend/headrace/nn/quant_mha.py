@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headrace.inject.errors import QuantizerTypeError, QuantizerValueError, QuantLayerError
 from headrace.nn import exact
 from headrace.nn.elementwise import Softmax
-from headrace.nn.keywords import split_keywords
+from headrace.nn.keywords import keywords_of, split_keywords
 from headrace.nn.quant_activation import QuantIdentity
 from headrace.nn.quant_linear import QuantLinear
 from headrace.quant import Int8ActPerTensorFloat, Int8WeightPerTensorFloat, Int32Bias, Uint8ActPerTensorFloat
@@ -87,7 +87,7 @@ class QuantMultiheadAttention(nn.Module):
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
-        groups = split_keywords(type(self).__name__, kwargs, _PREFIXES)
+        groups: dict[str, dict[str, Any]] = split_keywords(type(self).__name__, kwargs, _PREFIXES)
         factory: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         inward = {
             **factory,
@@ -100,12 +100,13 @@ class QuantMultiheadAttention(nn.Module):
         self.q_proj: Any = None
         self.k_proj: Any = None
         self.v_proj: Any = None
-        if packed_in_proj and self.kdim == self.vdim == embed_dim:
-            self.in_proj = QuantLinear(embed_dim, 3 * embed_dim, **inward)
-        else:
-            self.q_proj = QuantLinear(embed_dim, embed_dim, **inward)
-            self.k_proj = QuantLinear(self.kdim, embed_dim, **inward)
-            self.v_proj = QuantLinear(self.vdim, embed_dim, **inward)
+        with keywords_of(type(self).__name__, "in_proj_"):
+            if packed_in_proj and self.kdim == self.vdim == embed_dim:
+                self.in_proj = QuantLinear(embed_dim, 3 * embed_dim, **inward)
+            else:
+                self.q_proj = QuantLinear(embed_dim, embed_dim, **inward)
+                self.k_proj = QuantLinear(self.kdim, embed_dim, **inward)
+                self.v_proj = QuantLinear(self.vdim, embed_dim, **inward)
         outward: dict[str, Any] = {
             **factory,
             "input_quant": out_proj_input_quant,
@@ -115,19 +116,24 @@ class QuantMultiheadAttention(nn.Module):
             "return_quant_tensor": return_quant_tensor,
             **groups["out_proj_"],
         }
-        self.out_proj = QuantLinear(embed_dim, embed_dim, **outward)
+        with keywords_of(type(self).__name__, "out_proj_"):
+            self.out_proj = QuantLinear(embed_dim, embed_dim, **outward)
         self.bias_k: nn.Parameter | None = None
         self.bias_v: nn.Parameter | None = None
         if add_bias_kv:
             self.bias_k = nn.Parameter(torch.empty(1, 1, embed_dim, device=device, dtype=dtype))
             self.bias_v = nn.Parameter(torch.empty(1, 1, embed_dim, device=device, dtype=dtype))
-        self.softmax_input_quant = QuantIdentity(softmax_input_quant, **groups["softmax_input_"])  # type: ignore[arg-type]
+        self.softmax_input_quant = self._quantizer("softmax_input_", softmax_input_quant, groups)
         self.softmax = Softmax(dim=-1)
-        self.attn_output_weights_quant = QuantIdentity(attn_output_weights_quant, **groups["attn_output_weights_"])  # type: ignore[arg-type]
-        self.q_scaled_quant = QuantIdentity(q_scaled_quant, **groups["q_scaled_"])  # type: ignore[arg-type]
-        self.k_transposed_quant = QuantIdentity(k_transposed_quant, **groups["k_transposed_"])  # type: ignore[arg-type]
-        self.v_quant = QuantIdentity(v_quant, **groups["v_"])  # type: ignore[arg-type]
+        self.attn_output_weights_quant = self._quantizer("attn_output_weights_", attn_output_weights_quant, groups)
+        self.q_scaled_quant = self._quantizer("q_scaled_", q_scaled_quant, groups)
+        self.k_transposed_quant = self._quantizer("k_transposed_", k_transposed_quant, groups)
+        self.v_quant = self._quantizer("v_", v_quant, groups)
         self._reset_parameters()
+
+    def _quantizer(self, prefix: str, quantizer: Any, keywords: dict[str, dict[str, Any]]) -> QuantIdentity:
+        with keywords_of(type(self).__name__, prefix):
+            return QuantIdentity(quantizer, **keywords[prefix])
 
     def _reset_parameters(self) -> None:
         projections = [self.in_proj] if self.in_proj is not None else [self.q_proj, self.k_proj, self.v_proj]

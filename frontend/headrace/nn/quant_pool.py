@@ -10,7 +10,7 @@ from torch import nn
 from headrace.core import functional
 from headrace.inject.errors import QuantLayerError
 from headrace.nn.keywords import split_keywords
-from headrace.nn.quant_layer import QuantLayer, _build_quantizer
+from headrace.nn.quant_layer import QuantLayer, _build_quantizer, _flag
 from headrace.quant import NoneTruncQuant, RoundTo8bit
 from headrace.quant_tensor import IntQuantTensor, unpack_quant_tensor
 
@@ -22,7 +22,7 @@ class QuantMaxPool1d(QuantLayer, nn.MaxPool1d):
 
     def __init__(self, *args: Any, return_quant_tensor: bool = True, **kwargs: Any) -> None:
         nn.MaxPool1d.__init__(self, *args, **kwargs)
-        self.return_quant_tensor = return_quant_tensor
+        self.return_quant_tensor = _flag("return_quant_tensor", return_quant_tensor)
 
     def forward(self, input: Any) -> Any:
         return self._pack(nn.MaxPool1d.forward(self, input), self.return_quant_tensor)
@@ -33,7 +33,7 @@ class QuantMaxPool2d(QuantLayer, nn.MaxPool2d):
 
     def __init__(self, *args: Any, return_quant_tensor: bool = True, **kwargs: Any) -> None:
         nn.MaxPool2d.__init__(self, *args, **kwargs)
-        self.return_quant_tensor = return_quant_tensor
+        self.return_quant_tensor = _flag("return_quant_tensor", return_quant_tensor)
 
     def forward(self, input: Any) -> Any:
         return self._pack(nn.MaxPool2d.forward(self, input), self.return_quant_tensor)
@@ -68,7 +68,7 @@ class TruncAvgPool2d(QuantLayer, nn.AvgPool2d):
             count_include_pad=count_include_pad,
             divisor_override=divisor_override,
         )
-        self.return_quant_tensor = return_quant_tensor
+        self.return_quant_tensor = _flag("return_quant_tensor", return_quant_tensor)
         groups = split_keywords(type(self).__name__, kwargs, ("",))
         self.trunc_quant = _build_quantizer(self, "trunc_quant", trunc_quant, NoneTruncQuant, groups[""], {}, "")
 
@@ -86,7 +86,7 @@ class TruncAdaptiveAvgPool2d(QuantLayer, nn.AdaptiveAvgPool2d):
         self, output_size: Any, trunc_quant: Any = RoundTo8bit, return_quant_tensor: bool = True, **kwargs: object
     ) -> None:
         nn.AdaptiveAvgPool2d.__init__(self, output_size)
-        self.return_quant_tensor = return_quant_tensor
+        self.return_quant_tensor = _flag("return_quant_tensor", return_quant_tensor)
         groups = split_keywords(type(self).__name__, kwargs, ("",))
         self.trunc_quant = _build_quantizer(self, "trunc_quant", trunc_quant, NoneTruncQuant, groups[""], {}, "")
 
@@ -106,7 +106,7 @@ class QuantUpsample(QuantLayer, nn.Upsample):
         return_quant_tensor: bool = True,
     ) -> None:
         nn.Upsample.__init__(self, size=size, scale_factor=scale_factor, mode=mode, align_corners=align_corners)
-        self.return_quant_tensor = return_quant_tensor
+        self.return_quant_tensor = _flag("return_quant_tensor", return_quant_tensor)
 
     def forward(self, input: Any) -> Any:
         value = F.interpolate(unpack_quant_tensor(input), self.size, self.scale_factor, self.mode, self.align_corners)

@@ -10,6 +10,7 @@ from torch import nn
 
 from headrace.inject.errors import QuantizerTypeError, QuantizerValueError
 from headrace.nn.keywords import split_keywords
+from headrace.nn.quant_layer import _flag
 from headrace.nn.recurrent_cells import LstmLayer, RnnLayer
 from headrace.quant import Int8ActPerTensorFloat, Int8WeightPerTensorFloat, Int32Bias, Uint8ActPerTensorFloat
 
@@ -29,7 +30,12 @@ class _RecurrentStack(nn.Module):
     gates: tuple[str, ...]
     layers: Any
 
-    def _check(self, bidirectional: bool, shared: bool, return_quant_tensor: bool, io_quant: Any) -> None:
+    def _check(
+        self, bidirectional: bool, shared: bool, return_quant_tensor: bool, io_quant: Any, **flags: object
+    ) -> None:
+        named = {"bidirectional": bidirectional, "shared_input_hidden_weights": shared}
+        for name, given in {**named, "return_quant_tensor": return_quant_tensor, **flags}.items():
+            _flag(name, given)
         if shared and not bidirectional:
             raise QuantizerValueError("shared_input_hidden_weights=True needs bidirectional=True")
         if return_quant_tensor and io_quant is None:
@@ -227,7 +233,17 @@ class QuantLSTM(_RecurrentStack):
         **kwargs: object,
     ) -> None:
         super().__init__()
-        self._check(bidirectional, shared_input_hidden_weights, return_quant_tensor, io_quant)
+        self._check(
+            bidirectional,
+            shared_input_hidden_weights,
+            return_quant_tensor,
+            io_quant,
+            coupled_input_forget_gates=coupled_input_forget_gates,
+            cat_output_cell_states=cat_output_cell_states,
+            shared_intra_layer_weight_quant=shared_intra_layer_weight_quant,
+            shared_intra_layer_gate_acc_quant=shared_intra_layer_gate_acc_quant,
+            shared_cell_state_quant=shared_cell_state_quant,
+        )
         if cat_output_cell_states and cell_state_quant is not None and not shared_cell_state_quant:
             raise QuantizerValueError("cat_output_cell_states=True needs shared_cell_state_quant=True")
         if return_quant_tensor and cell_state_quant is None:

@@ -14,7 +14,7 @@ from headrace.core.function_wrapper import Identity
 from headrace.inject.errors import QuantLayerError
 from headrace.nn import exact
 from headrace.nn.elementwise import Softmax
-from headrace.nn.keywords import split_keywords
+from headrace.nn.keywords import keywords_of, split_keywords
 from headrace.nn.quant_activation import QuantIdentity
 from headrace.quant import Int8ActPerTensorFloat, Uint8ActPerTensorFloat
 
@@ -96,13 +96,17 @@ class QuantScaledDotProductAttention(ScaledDotProductAttention):
     ) -> None:
         super().__init__(pre_process_q, pre_process_k, pre_process_v)
         keywords: dict[str, dict[str, Any]] = split_keywords(type(self).__name__, kwargs, _PREFIXES)
-        self.q_scaled_quant = QuantIdentity(q_scaled_quant, **keywords["q_scaled_"])
-        self.k_transposed_quant = QuantIdentity(k_transposed_quant, **keywords["k_transposed_"])
-        self.v_quant = QuantIdentity(v_quant, **keywords["v_"])
-        self.softmax_input_quant = QuantIdentity(softmax_input_quant, **keywords["softmax_input_"])
+        self.q_scaled_quant = self._quantizer("q_scaled_", q_scaled_quant, keywords)
+        self.k_transposed_quant = self._quantizer("k_transposed_", k_transposed_quant, keywords)
+        self.v_quant = self._quantizer("v_", v_quant, keywords)
+        self.softmax_input_quant = self._quantizer("softmax_input_", softmax_input_quant, keywords)
         self.softmax = Softmax(dim=-1)
-        self.attn_output_weights_quant = QuantIdentity(attn_output_weights_quant, **keywords["attn_output_weights_"])
-        self.sdpa_output_quant = QuantIdentity(sdpa_output_quant, **keywords["sdpa_output_"])
+        self.attn_output_weights_quant = self._quantizer("attn_output_weights_", attn_output_weights_quant, keywords)
+        self.sdpa_output_quant = self._quantizer("sdpa_output_", sdpa_output_quant, keywords)
+
+    def _quantizer(self, prefix: str, quantizer: Any, keywords: dict[str, dict[str, Any]]) -> QuantIdentity:
+        with keywords_of(type(self).__name__, prefix):
+            return QuantIdentity(quantizer, **keywords[prefix])
 
     def forward(
         self,

@@ -138,7 +138,7 @@ class InputAwareWeightQuantProxyFromInjector(WeightQuantProxyFromInjector):
         if self._input_format is None or (input is not None and not isinstance(input, IntQuantTensor)):
             raise QuantLayerError(
                 "an accumulator-aware weight quantizer needs a quantized input: set input_quant, or pass a quant "
-                "tensor (return_quant_tensor=True in the layer before) once"
+                f"tensor (return_quant_tensor=True in the layer before) once; layer: {self.owners}"
             )
         return self._quant_tensor(self.tensor_quant(x, *self._input_format))
 
@@ -173,12 +173,14 @@ class BiasQuantProxyFromInjector(_ParameterQuantProxy):
         if not isinstance(input, IntQuantTensor) or not isinstance(weight, IntQuantTensor):
             raise QuantLayerError(
                 "Input scale required: this bias quantizer takes input scale times weight scale, so the layer needs a "
-                "quantized weight and a quantized input (input_quant, or a preceding layer with return_quant_tensor)"
+                "quantized weight and a quantized input (input_quant, or a preceding layer with return_quant_tensor); "
+                f"layer: {self.owners}"
             )
         input_scale, weight_scale = input.scale.reshape(-1), weight.scale.reshape(-1)
         if input_scale.numel() > 1 and weight_scale.numel() > 1 and input_scale.numel() != weight_scale.numel():
             raise QuantLayerError(
-                f"Input scale required with 1 or {weight_scale.numel()} values, got {input_scale.numel()}"
+                f"Input scale required with 1 or {weight_scale.numel()} values, got {input_scale.numel()}; layer: "
+                f"{self.owners}"
             )
         scale = input_scale * weight_scale
         return scale.reshape(()) if scale.numel() == 1 else scale

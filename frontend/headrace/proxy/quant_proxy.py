@@ -14,6 +14,11 @@ from headrace.inject.errors import QuantLayerError
 from headrace.inject.resolver import Resolver
 
 
+def described(module: nn.Module) -> str:
+    """*module* without its submodules, for messages: a module does not know its path in the model."""
+    return f"{type(module).__name__}({module.extra_repr()})"
+
+
 class QuantProxyFromInjector(nn.Module):
     """Base: builds ``tensor_quant`` from a quantizer declaration and rebuilds it when its layers change.
 
@@ -37,6 +42,11 @@ class QuantProxyFromInjector(nn.Module):
         self.is_narrow_range: bool | None = None
         self.rounding_mode: str | None = None
         self.add_tracked_module(quant_layer)
+
+    @property
+    def owners(self) -> str:
+        """The layers that use the quantizer, for messages."""
+        return ", ".join(described(module) for module in self.tracked_module_list)
 
     def _context(self) -> dict[str, object]:
         modules = self.tracked_module_list

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from headrace.core.function_wrapper import OverOutputChannelView, TensorClamp, TensorClampSte
 from headrace.core.quant import DecoupledIntQuant, DecoupledRescalingIntQuant
+from headrace.core.quant.int_base import NARROW_AT_ONE_BIT
 from headrace.core.scaling import (
     SCALING_STATS_REDUCE_DIM,
     ParameterPreScalingWeightNorm,
@@ -18,6 +19,7 @@ from headrace.core.stats import AbsMaxL2, L1Norm, L2Norm
 from headrace.core.zero_point import ZeroZeroPoint
 from headrace.inject import ExtendedInjector, this, value
 from headrace.inject.enum import RestrictValueType, ScalingImplType, ScalingPerOutputType
+from headrace.inject.errors import QuantizerValueError
 from headrace.proxy import DecoupledWeightQuantProxyFromInjector
 from headrace.quant.base import MaxStatsScaling, NarrowIntQuant
 from headrace.quant.solver import WeightQuantSolver
@@ -37,6 +39,8 @@ class LargestOverIntegers(ExtendedInjector):
 
     @value
     def scaling_init(tracked_parameter_list: list[Tensor], output_channel_dim: int, bit_width: int) -> Tensor:
+        if bit_width == 1:
+            raise QuantizerValueError(NARROW_AT_ONE_BIT)
         weight = tracked_parameter_list[0].detach()
         others = [d for d in range(weight.dim()) if d != output_channel_dim]
         largest = weight.abs().amax(others, keepdim=True).clamp_min(1e-10)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from headrace.core.quant.int_base import IntQuant
+from headrace.core.quant.int_base import IntQuant, check_range
 
 __all__ = ["DecoupledIntQuant", "DecoupledRescalingIntQuant"]
 
@@ -57,6 +57,7 @@ class DecoupledRescalingIntQuant(nn.Module):
         bit_width_impl: nn.Module,
     ) -> None:
         super().__init__()
+        check_range(decoupled_int_quant, bit_width_impl)
         self.decoupled_int_quant = decoupled_int_quant
         self.pre_scaling_impl = pre_scaling_impl
         self.scaling_impl = scaling_impl

@@ -10,11 +10,10 @@ from torch import Tensor, nn
 from headrace.core import autograd, functional
 from headrace.core.function_wrapper import Identity
 from headrace.core.functional import Rounding
-from headrace.core.quant.int_base import IntQuant
+from headrace.core.quant.int_base import IntQuant, check_range
 from headrace.core.scaling import StatsFromParameterScaling
 from headrace.core.stateless import StatelessBuffer
 from headrace.core.zero_point import ZeroZeroPoint
-from headrace.inject.errors import QuantizerValueError
 
 TensorQuantOutput = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -68,11 +67,7 @@ class RescalingIntQuant(nn.Module):
         bit_width_impl: nn.Module,
     ) -> None:
         super().__init__()
-        if getattr(bit_width_impl, "static_bit_width", None) == 1 and getattr(int_quant, "narrow_range", False):
-            raise QuantizerValueError(
-                "narrow_range=True at 1 bit leaves no value but 0; set narrow_range=False, or use a binary quantizer "
-                "(headrace.quant.SignedBinary...)"
-            )
+        check_range(int_quant, bit_width_impl)
         self.int_quant = int_quant
         self.scaling_impl = scaling_impl
         self.int_scaling_impl = int_scaling_impl

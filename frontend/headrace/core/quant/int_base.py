@@ -8,6 +8,22 @@ from headrace.core import autograd, functional
 from headrace.core.function_wrapper import Identity, RoundSte, TensorClamp, TensorClampSte
 from headrace.core.functional import Rounding
 from headrace.core.quant.delay import DelayWrapper, _NoDelay
+from headrace.inject.errors import QuantizerValueError
+
+NARROW_AT_ONE_BIT = (
+    "narrow_range=True at 1 bit leaves no value but 0; set narrow_range=False, or use a binary quantizer "
+    "(headrace.quant.SignedBinary...)"
+)
+
+
+def check_range(int_quant: nn.Module, bit_width_impl: nn.Module) -> None:
+    """Raise if the integers are 0 and nothing else.
+
+    Raises:
+        QuantizerValueError: a narrow range at 1 bit.
+    """
+    if getattr(bit_width_impl, "static_bit_width", None) == 1 and getattr(int_quant, "narrow_range", False):
+        raise QuantizerValueError(NARROW_AT_ONE_BIT)
 
 
 class IntQuant(nn.Module):
