@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -172,6 +173,20 @@ def test_without_an_exchange_of_names(tmp_path: Path, monkeypatch: pytest.Monkey
         with staged(tmp_path / "out") as folder:
             write_files(folder, {MARKER: text})
     assert (tmp_path / "out" / MARKER).read_text() == "2"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(handle: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr("fcntl.flock", none)
+    with staged(tmp_path / "out") as first:
+        with staged(tmp_path / "out") as second:
+            write_files(second, {MARKER: "2"})
+        assert first.is_dir(), "of a build that may still run"
+        write_files(first, {MARKER: "1"})
+    assert (tmp_path / "out" / MARKER).read_text() == "1"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 

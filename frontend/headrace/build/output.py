@@ -65,9 +65,9 @@ def staged(folder: Path, upon_earlier: bool = False) -> Iterator[Path]:
     target = folder.resolve()  # a link stays a link: what it names is replaced
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(target, folder):
-            for left in target.parent.glob(f".{_escaped(target.name)}{_SCRATCH}*"):
-                shutil.rmtree(left, ignore_errors=True)  # of a build that was killed: we hold the lock
+        with _locked(target, folder) as alone:
+            for left in target.parent.glob(f".{_escaped(target.name)}{_SCRATCH}*") if alone else ():
+                shutil.rmtree(left, ignore_errors=True)  # of a build that was killed
             with _scratch(target, upon_earlier) as whole:
                 yield whole
                 check_replaceable(folder)
@@ -93,14 +93,14 @@ def _scratch(target: Path, upon_earlier: bool) -> Iterator[Path]:
 
 
 @contextmanager
-def _locked(target: Path, folder: Path) -> Iterator[None]:
-    """Hold the lock of *target*, which ends with the process at the latest.
+def _locked(target: Path, folder: Path) -> Iterator[bool]:
+    """Hold the lock of *target*, which ends with the process at the latest; yields whether there are locks here.
 
     Raises:
         InputError: when another build holds it.
     """
     if sys.platform == "win32":
-        yield
+        yield False
         return
     path = target.parent / f".{target.name}{_SCRATCH[:-1]}.lock"
     while True:
@@ -112,11 +112,18 @@ def _locked(target: Path, folder: Path) -> Iterator[None]:
             raise InputError(
                 f"{folder}: another build is writing this folder; wait for it, or choose another"
             ) from error
+        except OSError as error:  # some network file systems have no locks; renaming is still all or nothing
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                raise
+            path.unlink(missing_ok=True)
+            os.close(handle)
+            yield False
+            return
         if _names(path, handle):
             break
         os.close(handle)  # the holder before us removed the file: a lock that nobody else sees
     try:
-        yield
+        yield True
     finally:
         path.unlink(missing_ok=True)
         os.close(handle)
