@@ -82,6 +82,34 @@ def test_stop_and_start_give_the_same_build(tiny_model: Path, tmp_path: Path) ->
         assert headrace.load(out).run({"x": np.zeros((1, 12), np.float32)})["label"].shape == (1, 1)
 
 
+def test_graphs_are_those_of_the_end(tiny_model: Path, tmp_path: Path) -> None:
+    """The folding file comes after the rate, and a build that goes on after an earlier one."""
+    for folding in ({"MVAU_0": {"PE": 8, "SIMD": 12}}, {"MVAU_0": {"PE": 1, "SIMD": 1}}):
+        earlier = (tmp_path / "out").exists()
+        start = "apply_folding" if earlier else None
+        headrace.build(tiny_model, tmp_path / "out", target_fps=1e6, folding=folding, start_step=start)
+        for stage in ("folded", "hardware"):
+            graph = Graph.load(tmp_path / "out" / "intermediate_models" / f"read.{stage}.graph")
+            assert layers(graph)["fc0"].folding == folding["MVAU_0"], stage
+
+
+def test_layers_in_two_languages_by_finns_file(tiny_model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "specialize.json"
+    path.write_text(
+        '{"Defaults": {}, "MVAU_0": {"preferred_impl_style": "hls"}, "MVAU_1": {"preferred_impl_style": ""}}'
+    )
+    settings: dict[str, Any] = {"target_fps": 1e6, "specialize_layers_config_file": path}
+    design = headrace.build(tiny_model, tmp_path / "out", **settings)
+    assert design.hardware.backends == {"fc0": "hls"}
+    assert headrace.load(tmp_path / "out").hardware.backends == {"fc0": "hls"}
+    headrace.build(tiny_model, tmp_path / "two", **settings, stop_step="specialize")
+    headrace.build(None, tmp_path / "two", **settings, start_step="fold_to_rate")
+    assert contents(tmp_path / "two", TIMED) == contents(tmp_path / "out", TIMED)
+    path.write_text('{"MVAU_7": {"preferred_impl_style": "hls"}}')
+    with pytest.raises(FoldingError, match="MVAU_7"):
+        headrace.build(tiny_model, tmp_path / "out", **settings)
+
+
 def test_a_partial_build_is_a_build(tiny_model: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     design = headrace.build(tiny_model, out, stop_step="lower")

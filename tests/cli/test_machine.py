@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
+from headrace.build.steps import STEPS
 from headrace.cli import app
 
 from .test_cli import headrace
@@ -63,7 +64,7 @@ def test_verbosity(tiny_model: Path, tmp_path: Path) -> None:
     plain, quiet = (headrace("build", tiny_model, "-o", tmp_path / "out", *more) for more in ((), ("-q",)))
     assert (quiet.stdout, quiet.stderr) == ("", "")
     lines = plain.stderr.splitlines()
-    assert lines[1].startswith("[ 1/12] read")
+    assert lines[1].startswith(f"[ 1/{len(STEPS)}] read")
     assert lines[-1].startswith("report")
     assert "\x1b" not in plain.stderr
 

@@ -28,10 +28,11 @@ GRAPHS = ("integer", "unfolded", "folded", "hardware")
 """Stages of a design that are graphs; see :data:`headrace.build.design.STAGES`."""
 
 
-def save_checkpoint(state: BuildState, step: str, lost: str = "") -> BuildState:
+def save_checkpoint(before: BuildState, state: BuildState, step: str, lost: str = "") -> BuildState:
     """Keep *state* after *step*; returns it with the place of its model.
 
     Args:
+        before: the state before the step; graphs that are the same are there.
         state: after the step.
         step: its name, which is the name of the file.
         lost: what of the state is not kept, one sentence; the state can then not be restored.
@@ -55,17 +56,18 @@ def save_checkpoint(state: BuildState, step: str, lost: str = "") -> BuildState:
         "lost": lost,
     }
     (folder / f"{step}.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-    _save_graphs(design, folder, step if lost else Path(state.model_file).stem)
+    _save_graphs(before.design, design, folder, step if lost else Path(state.model_file).stem)
     return state
 
 
-def _save_graphs(design: Design, folder: Path, stem: str) -> None:
-    """The graphs that the design has reached, each once: to look at, and to run with ``Graph.load``."""
-    graphs = {stage: getattr(design, stage).graph for stage in GRAPHS if design.reached(stage)}
-    for stage, graph in graphs.items():
-        path = folder / f"{stem}.{stage}.graph"
-        if not path.is_file():
-            graph.save(path)
+def _save_graphs(before: Design, design: Design, folder: Path, stem: str) -> None:
+    """The graphs that the design has reached, as they are now: to look at, and to run with ``Graph.load``."""
+    for stage in GRAPHS:
+        if not design.reached(stage):
+            continue
+        path, same = folder / f"{stem}.{stage}.graph", before.reached(stage) and vars(before)[stage]
+        if same is not vars(design)[stage] or not path.is_file():
+            getattr(design, stage).graph.save(path)
 
 
 def restore(folder: Path, step: str, config: BuildConfig, journal: Journal, file: Path) -> BuildState:

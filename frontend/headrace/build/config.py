@@ -73,6 +73,8 @@ class BuildConfig(FinnSettings):
         fit_part: part or board whose resources the design must fit, by the estimates; without a target rate the design
             becomes as fast as fits.
         resource_limits: most of each resource that the design may take: ``lut``, ``ff``, ``dsp``, ``bram18``.
+        specialize_layers_config_file: JSON file that says, as FINN's, whether a layer is made in RTL or in C++
+            (``preferred_impl_style``); read like a folding file.
         mvau_wwidth_max: most bits of weights that one PE reads a cycle when folding for a rate; None for any number.
         standalone_thresholds: whether numbers in a folding file of FINN count all thresholds, or (False) only those
             that follow no matrix-vector unit. Here thresholds always are layers of their own.
@@ -103,6 +105,7 @@ class BuildConfig(FinnSettings):
     target_fps: Positive | None = None
     folding: Folding | None = None
     folding_config_file: PathLike | None = None
+    specialize_layers_config_file: PathLike | None = None
     fit_part: str | None = None
     resource_limits: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] | None = None
     mvau_wwidth_max: Annotated[int, Field(ge=1)] | None = None
@@ -186,7 +189,10 @@ class BuildConfig(FinnSettings):
 
     def relative_to(self, folder: Path) -> Self:
         """This configuration with its relative paths read from *folder*."""
-        names = ("output_dir", "folding_config_file", "verify_input_npy", "verify_expected_output_npy")
+        names = (
+            *("output_dir", "folding_config_file", "specialize_layers_config_file"),
+            *("verify_input_npy", "verify_expected_output_npy"),
+        )
         paths = {name: getattr(self, name) for name in names}
         return self.model_copy(update={name: folder / path for name, path in paths.items() if path is not None})
 
@@ -196,7 +202,14 @@ class BuildConfig(FinnSettings):
 
     def kept_json(self) -> str:
         """The text of ``build.json``: what the design depends on, the same wherever it is built."""
-        places = {"output_dir", "verify_input_npy", "verify_expected_output_npy", "start_step", "stop_step"}
+        places = {
+            "output_dir",
+            "specialize_layers_config_file",
+            "verify_input_npy",
+            "verify_expected_output_npy",
+            "start_step",
+            "stop_step",
+        }
         left_out = {*places, *FinnSettings.model_fields}
         return self.model_dump_json(indent=2, exclude=left_out) + "\n"
 

@@ -51,10 +51,6 @@ class FinnSettings(BaseModel):
     board: Annotated[str | None, NoEffect(_DEVICE)] = None
     fpga_part: Annotated[str | None, NoEffect(_DEVICE)] = None
     shell_flow_type: Annotated[Annotated[ShellFlowType, Lenient] | None, NoEffect(_DEVICE)] = None
-    specialize_layers_config_file: Annotated[
-        Annotated[Path, Lenient] | None,
-        NoEffect("RTL and C++ of a layer compute the same; `backend` says which is generated"),
-    ] = None
     folding_two_pass_relaxation: Annotated[
         bool | None,
         NoEffect("when the rate cannot be reached, every layer is folded for the fastest that can, as if it were true"),

@@ -40,9 +40,8 @@ def step_create_dataflow_partition(state: BuildState, config: BuildConfig) -> Bu
 
 
 def step_specialize_layers(state: BuildState, config: BuildConfig) -> BuildState:
-    """Nothing: every layer is generated for the configured backend."""
-    state.note(f"every layer is generated for the backend '{config.backend}'")
-    return state
+    """RTL or C++ by layer, where a file says so."""
+    return steps.specialize(state, config)
 
 
 def step_target_fps_parallelization(state: BuildState, config: BuildConfig) -> BuildState:

@@ -102,7 +102,7 @@ def run_steps(state: BuildState, config: BuildConfig) -> BuildState:
         if step.own and _changed(before, state):
             lost = lost or f"step '{step.name}' changed it in its own way"
         if config.save_intermediate_models:
-            state = save_checkpoint(state, step.name, lost)
+            state = save_checkpoint(before, state, step.name, lost)
     state.write_json(TIMES_FILE, times)
     return state
 

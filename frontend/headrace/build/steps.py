@@ -19,7 +19,7 @@ from headrace.build.verify import random_frames, verify_stages
 from headrace.build.vocabulary import DataflowOutputType, VerificationStepType
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.schedule import connect as connected
-from headrace.schedule import fold_by_file, fold_for_rate, folding_json
+from headrace.schedule import fold_by_file, fold_for_rate, folding_json, read_folding
 from headrace.schedule.fifos import fifos
 from headrace.schedule.streams import layers
 
@@ -48,10 +48,24 @@ def lower(state: BuildState, config: BuildConfig) -> BuildState:
     return state
 
 
+def specialize(state: BuildState, config: BuildConfig) -> BuildState:
+    """Layers are made in RTL or in C++, as the file of FINN says, else as the backend says."""
+    path = config.specialize_layers_config_file
+    if path is None:
+        state.note(f"every layer is generated for the backend '{config.backend}'")
+        return state
+    before = _folded(state)
+    after = fold_by_file(before, read_folding(path), config.folding_reading, str(path))
+    _warn_of_new_notes(state, before, after)
+    state.note(", ".join(f"'{node}' in {kind}" for node, kind in after.backends.items()))
+    return state.with_stage(folded=after)
+
+
 def fold_to_rate(state: BuildState, config: BuildConfig) -> BuildState:
     """PE and SIMD are chosen for the target rate or the part, or for a modest rate."""
-    folded = fold_for_rate(state.design.unfolded, config.goal)
-    _warn_of_new_notes(state, state.design.unfolded, folded)
+    before = _folded(state)
+    folded = fold_for_rate(before, config.goal)
+    _warn_of_new_notes(state, before, folded)
     state.note(_slowest(folded))
     if config.target_fps is not None:
         state.write("auto_folding_config.json", folding_json(folded.graph))
@@ -183,6 +197,7 @@ STEPS: tuple[Step, ...] = (
     read,
     analyse,
     lower,
+    specialize,
     fold_to_rate,
     apply_folding,
     connect,
