@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -227,6 +228,51 @@ def info(
     found = load(model).info()
     if not _told("info", lambda: asdict(found)):
         print_info(found)
+
+
+@app.command()
+def profile(
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a build.")],
+    source: Annotated[
+        Path | None, typer.Option("--input", metavar="X.npz", help="Arrays named as the model's inputs.")
+    ] = None,
+    frames: Annotated[int, typer.Option("--frames", min=1, help="Random frames, without --input.")] = 4,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Simulate a build and show where it spends its time: how busy layers are, how full FIFOs; in the report, too."""
+    from headrace.build.api import load
+    from headrace.build.arrays import read_arrays
+    from headrace.build.profile import profile_build
+
+    journal = _journal()
+    feeds = None if source is None else read_arrays(source)
+    found = profile_build(load(output), feeds, frames, str(source), journal)
+    if not _told("profile", lambda: asdict(found), journal) and _Session.verbosity >= 0:
+        from headrace.build.summary import print_profile
+
+        print_profile(found)
+
+
+@app.command()
+def view(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file, or the folder of a build.")],
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Of the page on this machine.")] = 8081,
+    browse: Annotated[bool, typer.Option(help="Open a browser.")] = True,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Show a model in netron, or the report of a build, in a browser."""
+    from headrace.build.viewing import open_report, serve_model
+
+    if model.is_dir():
+        page = open_report(model, browse)
+        typer.echo(printable(str(page)))
+    else:
+        serve_model(model, port, browse)
 
 
 @app.command()

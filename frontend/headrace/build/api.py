@@ -160,7 +160,8 @@ def _finish(state: BuildState, config: BuildConfig) -> None:
     """What every build leaves, whichever steps it ran."""
     if state.design.reached("hardware"):
         with state.journal.step("report"):
-            write_files(state.folder, report_files(state.design, state.comparisons, state.journal.records))
+            files = report_files(state.design, state.comparisons, state.journal.records, state.folder)
+            write_files(state.folder, files)
             state.note(REPORT_PAGE)
     state.write(CONFIG_FILE, config.model_copy(update={"name": state.design.name}).kept_json())
     (state.folder / MODEL_COPY).write_bytes(state.model.SerializeToString(deterministic=True))

@@ -14,16 +14,19 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from headrace.build.drawing import Arrow, Box, draw
 from headrace.build.journal import StepRecord
+from headrace.build.profile import Profile, read_profile
 from headrace.build.verify import Comparison
 from headrace.codegen.design import Backend
-from headrace.errors import printable
-from headrace.ir import Graph, Input, Output, Value
+from headrace.errors import InputError, printable
+from headrace.ir import Graph, Input, Op, Output, Value
 from headrace.layers import Layer, StreamType
+from headrace.layers.fifo import FIFO
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.passes.partition import Partition
 from headrace.schedule import LayerPerformance, Performance
 from headrace.schedule.streams import layers
 from headrace.synth import Synthesis
+from headrace.synth.results import read_synthesis
 
 if TYPE_CHECKING:
     from headrace.build.design import Design
@@ -56,7 +59,7 @@ class Report:
 
     ``disagreements`` counts, by activation, the accumulator values for which float32 and exact real arithmetic decide
     differently; ``host`` says what of the model is not in the hardware, and why; ``synthesis`` is what synthesis tools
-    made of the design, when they were run.
+    made of the design, ``profile`` where it spent its time in simulation, when these were run.
     """
 
     name: str
@@ -72,6 +75,7 @@ class Report:
     steps: Sequence[StepRecord]
     graph: str = field(repr=False)
     synthesis: Synthesis | None = None
+    profile: Profile | None = None
 
     @property
     def moving(self) -> Sequence[LayerRow]:
@@ -108,7 +112,7 @@ class Report:
     def json(self) -> str:
         """The data of the page, without the drawing."""
         data = asdict(self)
-        del data["graph"], data["synthesis"]  # which has a file of its own
+        del data["graph"], data["synthesis"], data["profile"]  # which have files of their own
         return json.dumps({"verdict": self.verdict, "fps": self.fps, **data}, indent=2) + "\n"
 
     def html(self) -> str:
@@ -120,9 +124,14 @@ def report_files(
     design: Design,
     comparisons: Sequence[Comparison],
     steps: Sequence[StepRecord],
-    synthesis: Synthesis | None = None,
+    folder: Path,
 ) -> dict[str, str]:
-    """The texts of the page and of its data, by path in the folder of the build."""
+    """The texts of the page and of its data, by path in the *folder* of the build.
+
+    What *folder* holds of a synthesis and of a profile of this very design is shown as well.
+    """
+    digest = design.plan.digest
+    synthesis = read_synthesis(folder)
     rows = layer_rows(design.hardware.graph, design.performance)
     page = Report(
         name=design.name,
@@ -137,9 +146,26 @@ def report_files(
         host=list(map(str, design.integer.blockers)),
         steps=list(steps),
         graph=drawing(design.hardware.graph, rows, end_boxes(design.hardware, design.parts)),
-        synthesis=synthesis,
+        synthesis=synthesis if synthesis is not None and synthesis.digest == digest else None,
+        profile=read_profile(folder, digest),
     )
     return {REPORT_PAGE: printable(page.html(), keep="\n"), REPORT_DATA: page.json()}
+
+
+def renewed_report(design: Design, folder: Path) -> dict[str, str]:
+    """The report's files again, with what the build found out then and what was found since.
+
+    Raises:
+        InputError: when there is no report, or one of another version.
+    """
+    path = folder / REPORT_DATA
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        comparisons = [Comparison(**comparison) for comparison in data["comparisons"]]
+        steps = [StepRecord(**step) for step in data["steps"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not the report of this version of Headrace; build the design again") from error
+    return report_files(design, comparisons, steps, folder)
 
 
 def not_simulated(backend: Backend, simulated: Collection[str] = ()) -> str:
@@ -233,9 +259,13 @@ def _arrow(hardware: Graph, rows: Mapping[str, LayerRow], source: Value, target:
     between: list[str] = []
     label = _stream_label(hardware, source)
     while (row := rows.get(source.node)) is not None and row.moves:
-        between.insert(0, row.layer.kind)
+        between.insert(0, _mover(hardware.op(source.node), row.layer.kind))
         (source,) = hardware.sources(source.node)
     return Arrow(source.node, target.node, f"{label} ({', '.join(between)})" if between else label)
+
+
+def _mover(op: Op, kind: str) -> str:
+    return f"{kind} {op.depth:,}" if isinstance(op, FIFO) else kind
 
 
 def _stream_label(hardware: Graph, value: Value) -> str:
@@ -253,6 +283,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["number"] = _number
+    environment.filters["area"] = _area
     return environment
 
 
@@ -260,3 +291,13 @@ def _number(value: float) -> str:
     if value >= 100 or float(value).is_integer():
         return f"{value:,.0f}"
     return f"{value:,.3g}"
+
+
+CHART_WIDTH, CHART_HEIGHT = 240, 26
+
+
+def _area(values: Sequence[float], top: float) -> str:
+    """The path of an SVG area under *values*, side by side, of which *top* reaches the upper edge."""
+    width = CHART_WIDTH / max(len(values), 1)
+    steps = (f"V{CHART_HEIGHT * (1 - min(value / (top or 1), 1)):.1f}h{width:.3g}" for value in values)
+    return f"M0 {CHART_HEIGHT}{''.join(steps)}V{CHART_HEIGHT}z"

@@ -14,6 +14,8 @@ from headrace.build.driver import write_driver
 from headrace.build.estimates import estimates, hardware_config, rtlsim_performance
 from headrace.build.expected import check_expected, simulated
 from headrace.build.output import FOLDING_FILE
+from headrace.build.profile import FILE as PROFILE
+from headrace.build.profile import profile_of
 from headrace.build.state import BuildState
 from headrace.build.verify import random_frames, verify_stages
 from headrace.build.vocabulary import DataflowOutputType, VerificationStepType
@@ -147,6 +149,7 @@ def measure(state: BuildState, config: BuildConfig) -> BuildState:
         waves = f"report/rtlsim_perf_batch_{frames}.vcd"
         result = simulated(state.design, feeds, state, config, waves)
         state.write_json("report/rtlsim_performance.json", rtlsim_performance(state.design, result, frames))
+        state.write(PROFILE, profile_of(state.design, result).json())
         state.note(f"{result.result.cycles:,} cycles for {frames} frames")
     return state
 

@@ -13,7 +13,8 @@ from headrace.build.terminal import console, table
 
 if TYPE_CHECKING:
     from headrace.build.design import Design
-    from headrace.synth import Synthesis, Utilisation
+    from headrace.build.profile import Profile
+from headrace.synth import Synthesis, Utilisation
 
 
 def print_design(design: Design) -> None:
@@ -83,6 +84,25 @@ def print_synthesis(found: Synthesis, design: Design) -> None:
     out = console()
     out.print(shown)
     out.print(f"\n{found.tool} for {found.family}, each layer by itself; LUT includes those used as memory (RAM/SRL).")
+
+
+def print_profile(found: Profile) -> None:
+    """How busy layers were, and how full those FIFOs that hold more than a word or two."""
+    shown = table("layer", "kind", right=("busy",))
+    for row in found.activity:
+        shown.add_row(row.name, row.kind, f"{row.mean:.0%}")
+    out = console()
+    out.print(shown)
+    deep = table("FIFO", right=("depth", "most words", "bits a word"))
+    for fifo in (fifo for fifo in found.fifos if fifo.depth > 2):
+        deep.add_row(fifo.name, f"{fifo.depth:,}", f"{fifo.largest:,}", f"{fifo.word_bits:,}")
+    if deep.row_count:
+        out.print(deep)
+    rate = "" if found.interval is None else f"a frame every {found.interval:,.0f} cycles, "
+    out.print(
+        f"\n{found.frames:,} frames in {found.cycles:,} cycles: {rate}expected {found.expected_interval:,}; "
+        f"latency {found.latency:,}, expected {found.expected_latency:,}."
+    )
 
 
 def _cells(used: Utilisation) -> tuple[str, ...]:

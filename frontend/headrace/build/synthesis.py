@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from headrace.build.design import Design
-from headrace.build.journal import Journal, StepRecord
+from headrace.build.journal import Journal
 from headrace.build.output import write_files
-from headrace.build.report import REPORT_DATA, report_files
-from headrace.build.verify import Comparison
+from headrace.build.report import renewed_report
 from headrace.errors import InputError, ToolError, did_you_mean
 from headrace.synth import Settings, Synthesis, Unit, synthesise, units_of
 from headrace.synth.families import family as find_family
@@ -56,7 +54,8 @@ def synthesise_build(
         note(f"{len(found.units) - len(found.failed)} of {len(units)} units for {chosen.title}")
     if layer is not None:
         found = _merged(units, found, read_synthesis(folder), tool)
-    write_files(folder, {FILE: found.json(), **_report(design, folder, found)})
+    write_files(folder, {FILE: found.json()})
+    write_files(folder, renewed_report(design, folder))
     return found
 
 
@@ -87,18 +86,6 @@ def _merged(units: Sequence[Unit], new: Synthesis, old: Synthesis | None, tool: 
     results = {**old.by_name, **new.by_name}
     kept = tuple(results[unit.name] for unit in units if unit.name in results)
     return replace(new, units=kept, whole=len(kept) == len(units))
-
-
-def _report(design: Design, folder: Path, found: Synthesis) -> dict[str, str]:
-    """The report's files again, with what the build found out then and what the synthesis found now."""
-    path = folder / REPORT_DATA
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        comparisons = [Comparison(**comparison) for comparison in data["comparisons"]]
-        steps = [StepRecord(**step) for step in data["steps"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not the report of this version of Headrace; build the design again") from error
-    return report_files(design, comparisons, steps, found)
 
 
 def failures(found: Synthesis) -> ToolError:
