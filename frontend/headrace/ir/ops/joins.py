@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Self
 
 import numpy as np
@@ -115,19 +116,11 @@ class Branches(Elementwise):
         return f"{self.op} of two branches"
 
     def apply(self, x: Single) -> Single:
-        left = right = x
-        for step in self.left:
-            left = step.apply(left)
-        for step in self.right:
-            right = step.apply(right)
+        left, right = (reduce(lambda y, step: step.apply(y), steps, x) for steps in (self.left, self.right))
         return self.op.combine(left, right)
 
     def exact(self, x: Double) -> Double:
-        left = right = x
-        for step in self.left:
-            left = step.exact(left)
-        for step in self.right:
-            right = step.exact(right)
+        left, right = (reduce(lambda y, step: step.exact(y), steps, x) for steps in (self.left, self.right))
         return self.op.combine_exact(left, right)
 
     def direction(self) -> Array | None:
