@@ -160,6 +160,8 @@ CASES = [
     Case("Slice", ("x", "s", "e"), {"s": ints(0, 1), "e": ints(2**31 - 1, 3)}, IMAGE, opsets=(10, 11, 13)),
     Case("Slice", ("x", "s", "e", "a", "t"), {"s": ints(-5), "e": ints(2**62), "a": ints(-1), "t": ints(2)}, IMAGE),
     Case("Slice", ("x", "s", "e", "a"), {"s": ints(0), "e": ints(2**62), "a": ints(0)}, IMAGE),
+    Case("Slice", ("x", "s", "e", "a", "t"), {"s": ints(-1), "e": ints(-(2**31)), "a": ints(1), "t": ints(-1)}, IMAGE),
+    Case("Slice", ("x", "s", "e", "a", "t"), {"s": ints(4), "e": ints(0), "a": ints(-1), "t": ints(-2)}, IMAGE),
     Case("Split", shape=IMAGE, attributes={"axis": 1, "split": [1, 2]}, opsets=(9, 11), outputs=("y", "z")),
     Case("Split", ("x", "p"), {"p": ints(1, 2)}, IMAGE, {"axis": 1}, outputs=("y", "z")),
     Case("Split", shape=IMAGE, attributes={"axis": -1}, opsets=(13,), outputs=("y", "z")),
