@@ -1,11 +1,13 @@
 """The trade-off curve of accuracy and area on real digits.
 
-python -m examples.bit_width_search.search
+python -m examples.bit_width_search.search [PICTURE.svg]
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -121,15 +123,57 @@ def show(point: Point) -> str:
     return f"{point.price:8.0e}  {bits:<10} {point.bit_operations:12,.0f} {point.luts:10,.0f} {point.accuracy:9.1%}"
 
 
-def main() -> list[Point]:
+def picture(points: list[Point]) -> str:
+    """The curve as SVG: LUTs to the right, accuracy upwards, bit widths at the points."""
+    width, height, left, bottom = 720, 420, 70, 50
+    most = 1.1 * max(p.luts for p in points)
+    low = min(p.accuracy for p in points) - 0.01
+    high = max(p.accuracy for p in points) + 0.01
+
+    def x(luts: float) -> float:
+        return left + (width - left - 140) * luts / most
+
+    def y(accuracy: float) -> float:
+        return 20 + (height - 20 - bottom) * (high - accuracy) / (high - low)
+
+    ordered = sorted(points, key=lambda p: p.luts)
+    line = " ".join(f"{x(p.luts):.1f},{y(p.accuracy):.1f}" for p in ordered)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<path d="M{left} 20V{height - bottom}H{width - 20}" fill="none" stroke="black"/>',
+        f'<polyline points="{line}" fill="none" stroke="#2a6db0" stroke-width="2"/>',
+        f'<text x="{(left + width) / 2}" y="{height - 10}" text-anchor="middle" font-size="13">estimated LUTs</text>',
+        f'<text x="16" y="{height / 2}" font-size="13" text-anchor="middle" '
+        f'transform="rotate(-90 16 {height / 2})">accuracy on held-out digits</text>',
+    ]
+    for p in ordered:
+        bits = " ".join(map(str, p.bits))
+        parts += [
+            f'<circle cx="{x(p.luts):.1f}" cy="{y(p.accuracy):.1f}" r="4" fill="#2a6db0"/>',
+            f'<text x="{x(p.luts) + 8:.1f}" y="{y(p.accuracy) + 14:.1f}" font-size="11">{bits}</text>',
+        ]
+    for share in (0.0, 0.5, 1.0):
+        luts, accuracy = share * most, low + share * (high - low)
+        below = height - bottom + 16
+        parts += [
+            f'<text x="{x(luts):.1f}" y="{below}" font-size="11" text-anchor="middle">{luts:,.0f}</text>',
+            f'<text x="{left - 6}" y="{y(accuracy) + 4:.1f}" font-size="11" text-anchor="end">{accuracy:.1%}</text>',
+        ]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def main(arguments: list[str] | None = None) -> list[Point]:
     torch.set_num_threads(1)
     print(f"{'price':>8}  {'w a w a w':<10} {'bit products':>12} {'LUTs':>10} {'accuracy':>9}", flush=True)
     points = []
     for price in PRICES:
         points.append(search(price))
         print(show(points[-1]), flush=True)
+    for path in (arguments or [])[:1]:
+        Path(path).write_text(picture(points), encoding="utf-8")
     return points
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 from headrace.build.examples import load_example
 
 
@@ -13,3 +15,5 @@ def test_a_price_makes_hardware_smaller() -> None:
     assert max(priced.bits) < max(free.bits)
     assert priced.accuracy > 0.85
     assert len(search.show(priced).split()) == 9
+    picture = ElementTree.fromstring(search.picture([free, priced]))
+    assert sum(element.tag.endswith("circle") for element in picture) == 2
