@@ -130,6 +130,8 @@ def _with_grid(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         return NotImplemented
     first = args[0]
     if isinstance(first, list | tuple):
+        if all(isinstance(x, IntQuantTensor) for x in first):
+            return NotImplemented  # quant tensors stay quant tensors
         wrapped: Any = [exact.quantized(x) if isinstance(x, Tensor) else x for x in first]
         if any(x is None for x in wrapped):
             return NotImplemented
