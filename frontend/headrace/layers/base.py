@@ -136,6 +136,12 @@ class Layer(Op):
         return {}
 
     @property
+    def width_name(self) -> str | None:
+        """The folding value that says how wide its words are, of a layer that has little other work: its only one."""
+        names = list(self.folding_choices)
+        return names[0] if len(names) == 1 else None
+
+    @property
     def folding_choices(self) -> dict[str, tuple[int, ...]]:
         """Legal values of each folding name, ascending."""
         return {}

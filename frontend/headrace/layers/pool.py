@@ -23,15 +23,16 @@ from headrace.layers.window import Window
 class Pool(Layer):
     """Reduces windows of an image ``(H, W, C)`` or ``(L, C)``, ``pe`` channels at a time.
 
-    One tap of ``pe`` channels is read a cycle from a ring of rows; a window that is the whole image is instead reduced
-    as it arrives, into one running value per channel.
+    ``simd`` taps of ``pe`` channels are read a cycle from rings of rows; a window that is the whole image is instead
+    reduced as it arrives, into one running value per channel.
 
     Args:
         stream: the image; its ``elements`` are replaced by ``pe``.
+        simd: taps at a time: 1, a row of the kernel, or all.
 
     Raises:
         ModelError: when a window does not fit into the padded image.
-        FoldingError: when ``pe`` does not divide the channels.
+        FoldingError: when ``pe`` does not divide the channels, or ``simd`` is none of the three.
     """
 
     template: ClassVar[str]
@@ -42,12 +43,15 @@ class Pool(Layer):
     dilations: tuple[int, ...]
     pads: tuple[tuple[int, int], ...]
     pe: int = 1
+    simd: int = 1
 
     def __post_init__(self) -> None:
         if self.pe not in self.folding_choices["PE"]:
             valid = ", ".join(map(str, self.folding_choices["PE"]))
             raise FoldingError(f"{self.kind}: PE={self.pe} does not divide {self.channels}; valid: {valid}")
-        self.window  # noqa: B018  (refuses windows that do not fit)
+        self.window  # noqa: B018  (refuses windows that do not fit, and other numbers of taps)
+        if self.whole and self.simd > 1:
+            raise FoldingError(f"{self.kind}: SIMD={self.simd} where pixels are reduced as they arrive; valid: 1")
 
     @property
     @abstractmethod
@@ -73,7 +77,14 @@ class Pool(Layer):
     def window(self) -> Window:
         """The windows in words."""
         size = self.stream.shape[:-1]
-        return Window.of(size, self.folds, self.kernel, self.strides, self.dilations, self.pads, depthwise=True)
+        return Window.of(
+            size, self.folds, self.kernel, self.strides, self.dilations, self.pads, taps=self.simd, depthwise=True
+        )
+
+    @property
+    def passes(self) -> int:
+        """Words read per result."""
+        return self.window.kernel_taps // self.simd
 
     @property
     def whole(self) -> bool:
@@ -103,15 +114,20 @@ class Pool(Layer):
     def latency(self) -> int:
         if self.whole:
             return (self.pixels - 1) * self.folds + 1
-        return self.window.read_time(self.window.kernel_taps - 1) + 2
+        return self.window.read_time(self.passes - 1) + 2
 
     @property
     def folding(self) -> dict[str, int]:
-        return {"PE": self.pe}
+        return {"PE": self.pe} if self.whole else {"PE": self.pe, "SIMD": self.simd}
 
     @property
     def folding_choices(self) -> dict[str, tuple[int, ...]]:
-        return {"PE": divisors(self.channels)}
+        pe = divisors(self.channels)
+        return {"PE": pe} if self.whole else {"PE": pe, "SIMD": self.window.tap_choices}
+
+    @property
+    def width_name(self) -> str:
+        return "PE"
 
     def programme(self) -> Programme:
         """When words move in steady state."""
@@ -119,12 +135,11 @@ class Pool(Layer):
             taken = np.arange(self.window.in_words)
             return Programme((taken,), (taken[-self.folds :],))
         taken, read, freed = self.window.times()
-        taps = self.window.kernel_taps
-        return Programme((taken,), (read[taps - 1 :: taps],), (freed,), (self.window.depth,))
+        return Programme((taken,), (read[self.passes - 1 :: self.passes],), (freed,), (self.window.depth,))
 
     def resources(self) -> Resources:
         word, result = self.inputs[0].word_bits, self.outputs[0].word_bits
-        reducer = Resources(lut=1.5 * result, ff=result + 4)
+        reducer = Resources(lut=1.5 * result * self.simd, ff=result + 4)
         if self.whole:
             counters = index_bits(self.folds) + index_bits(self.pixels)
             memory = memory_resources(self.folds, result) if self.folds > 1 else Resources(ff=result)

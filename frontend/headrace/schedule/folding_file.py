@@ -346,11 +346,11 @@ def _follow(graph: Graph, folded: dict[str, Layer], explicit: set[str]) -> None:
     edges = [e for e in links(graph) if e.source.node in folded and e.target.node in folded]
     for edge in edges:  # in topological order: widths run on from layer to layer
         node = edge.target.node
-        if node not in explicit and set(folded[node].folding_choices) == {"PE"}:
+        if node not in explicit and folded[node].width_name == "PE":
             _match(folded, node, "PE", folded[edge.source.node].outputs[edge.source.port].elements)
     for edge in reversed(edges):
         node = edge.source.node
-        if node not in explicit and set(folded[node].folding_choices) == {"SIMD"}:
+        if node not in explicit and folded[node].width_name == "SIMD":
             _match(folded, node, "SIMD", folded[edge.target.node].inputs[edge.target.port].elements)
 
 

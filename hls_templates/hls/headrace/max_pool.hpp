@@ -20,6 +20,7 @@ void max_pool(hls::stream<pack<X, PE>>& in, hls::stream<pack<X, PE>>& out) {
     PRAGMA_HLS(HLS INLINE)
     window_buffer<CONFIG, X, PE> window;
     PRAGMA_HLS(HLS AGGREGATE variable=window.lines compact=bit)
+    PRAGMA_HLS(HLS ARRAY_PARTITION variable=window.lines complete dim=1)
     pack<X, PE> best = {};
     bool empty = true;  // no pixel of the window seen yet
 
@@ -32,9 +33,12 @@ void max_pool(hls::stream<pack<X, PE>>& in, hls::stream<pack<X, PE>>& out) {
         window.take(in, ready);
         if (ready) {
             if (window.first_tap()) empty = true;
-            if (window.inside(0)) {
-                larger(best, window.word(0), empty);
-                empty = false;
+            for (int lane = 0; lane < CONFIG::lanes_h * CONFIG::lanes_w; ++lane) {
+                PRAGMA_HLS(HLS UNROLL)
+                if (window.inside(lane)) {
+                    larger(best, window.word(lane), empty);
+                    empty = false;
+                }
             }
             if (window.last_tap()) out.write(best);
             window.advance();

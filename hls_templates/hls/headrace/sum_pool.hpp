@@ -13,6 +13,7 @@ void sum_pool(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, PE>>& out) {
     using acc = accumulator<CONFIG::acc_bits>;
     window_buffer<CONFIG, X, PE> window;
     PRAGMA_HLS(HLS AGGREGATE variable=window.lines compact=bit)
+    PRAGMA_HLS(HLS ARRAY_PARTITION variable=window.lines complete dim=1)
     acc sums[PE] = {};
     PRAGMA_HLS(HLS ARRAY_PARTITION variable=sums complete)
 
@@ -24,13 +25,16 @@ void sum_pool(hls::stream<pack<X, PE>>& in, hls::stream<pack<Y, PE>>& out) {
         const bool ready = window.ready();
         window.take(in, ready);
         if (ready) {
-            const bool inside = window.inside(0);
             pack<Y, PE> y;
             for (int pe = 0; pe < PE; ++pe) {
                 PRAGMA_HLS(HLS UNROLL)
-                const acc before = window.first_tap() ? acc(0) : sums[pe];
-                sums[pe] = inside ? acc(before + acc(value(window.word(0)[pe]))) : before;
-                y[pe] = Y(sums[pe]);
+                acc sum = window.first_tap() ? acc(0) : sums[pe];
+                for (int lane = 0; lane < CONFIG::lanes_h * CONFIG::lanes_w; ++lane) {
+                    PRAGMA_HLS(HLS UNROLL)
+                    if (window.inside(lane)) sum = acc(sum + acc(value(window.word(lane)[pe])));
+                }
+                sums[pe] = sum;
+                y[pe] = Y(sum);
             }
             if (window.last_tap()) out.write(y);
             window.advance();
