@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,6 +19,7 @@ from headrace.layers.fifo import FIFO
 from headrace.layers.label_select import LabelSelect
 from headrace.layers.lookup import Lookup
 from headrace.layers.mvau import MVAU
+from headrace.layers.threshold_line import fit_line
 from headrace.layers.thresholding import Thresholding, comparisons
 from headrace.layers.width_converter import StreamingDataWidthConverter
 
@@ -139,7 +142,9 @@ def test_folding_gives_the_cycles_it_promises() -> None:
         (IntRange(0, 1), (-1, 1), "and"),
         (BIPOLAR, (-2, 3), "select"),
         (IntRange(0, 3), (-1, 0, 1), "select"),
-        (IntRange(0, 3), (-2, 3), "multiply"),
+        (IntRange(0, 3), (-2, 3), "table"),
+        (IntRange(0, 255), (-128, 127), "packed"),
+        (IntRange(0, 1 << 20), (-128, 127), "multiply"),
     ],
 )
 def test_arithmetic_follows_the_operands(x: IntRange, weights: tuple[int, ...], style: str) -> None:
@@ -147,12 +152,45 @@ def test_arithmetic_follows_the_operands(x: IntRange, weights: tuple[int, ...], 
     assert MVAU(matrix, StreamType((12,), x), IntRange(-60, 60), 2, 2).arithmetic == style
 
 
-def test_thresholding_takes_the_smaller_style() -> None:
-    few = Thresholding(np.array([[1]]), np.array([0]), np.array([1]), STREAM, IntRange(0, 1))
-    many = np.sort(np.random.default_rng(0).integers(-500, 500, (12, 255)), axis=1)
-    wide = StreamType((12,), IntRange(-500, 500))
-    assert few.method == "parallel"
-    assert Thresholding(many, np.array([0]), np.array([1]), wide, IntRange(0, 255)).method == "search"
+def test_thresholding_takes_the_cheapest_style() -> None:
+    one = np.ones(1, np.int64)
+    rng, wide = np.random.default_rng(0), StreamType((12,), IntRange(-30000, 30000))
+    few = Thresholding(np.sort(rng.integers(-30000, 30000, (12, 2)), axis=1), 0 * one, one, wide, IntRange(0, 2), 12)
+    many = Thresholding(np.sort(rng.integers(-30000, 30000, (12, 255)), axis=1), 0 * one, one, wide, IntRange(0, 255))
+    straight = np.arange(-12000, 13500, 100)[np.newaxis] + np.arange(12)[:, np.newaxis]
+    line = Thresholding(straight, 0 * one, one, wide, IntRange(0, 255))
+    narrow = Thresholding(np.array([[1]]), 0 * one, one, STREAM, IntRange(0, 1))
+    assert [layer.method for layer in (few, many, line, narrow)] == ["parallel", "search", "line", "table"]
+    for layer in (few, many, line, narrow):
+        costs = {style: replace(layer, style=style).resources() for style in layer.legal_styles}
+        assert layer.resources() == costs[layer.method]
+        assert layer.latency == replace(layer, style=layer.method).latency
+    with pytest.raises(ValueError, match="the thresholds are not on a line"):
+        replace(many, style="line")
+    with pytest.raises(ValueError, match="the input is too wide"):
+        replace(many, style="table")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.booleans())
+def test_a_line_counts_the_thresholds_exactly(seed: int, steps: int, straight: bool) -> None:
+    """Over the whole range, rows with thresholds never and always reached included; a straight quantizer has a line."""
+    rng = np.random.default_rng(seed)
+    lo = int(rng.integers(-60, 20))
+    x = IntRange(lo, lo + int(rng.integers(1, 120)))
+    if straight:
+        scale, start = rng.uniform(1, 40, (3, 1)), rng.uniform(lo - 10, x.hi, (3, 1))
+        thresholds = np.ceil(start + scale * np.arange(steps)).astype(np.int64)
+    else:
+        thresholds = np.sort(rng.integers(lo - 2, x.hi + 3, (3, steps)), axis=1)
+    cuts = comparisons(thresholds, np.zeros(1, np.int64), np.ones(1, np.int64), x, keep=True).cuts
+    line = fit_line(cuts, x)
+    if line is None:
+        assert not straight
+        return
+    values = np.arange(x.lo, x.hi + 1)
+    counted = line.count(np.broadcast_to(values, (cuts.shape[0], values.size)), cuts.shape[1])
+    np.testing.assert_array_equal(counted, (values > cuts[:, :, None]).sum(axis=1))
 
 
 def test_channels_that_are_alike_share_their_thresholds() -> None:

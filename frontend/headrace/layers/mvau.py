@@ -28,6 +28,15 @@ from headrace.layers.memory import (
 from headrace.layers.programme import Programme
 from headrace.numerics import to_hex_text, weight_memory_words, words_to_ints
 
+LUT_INPUTS = 6
+"""Inputs of a look-up table."""
+MAX_WHOLE_BITS = 4
+"""Most bits of the operand that style ``table`` takes whole."""
+DSP_A_BITS, DSP_B_BITS = 25, 18
+"""Signed operands of the multipliers of a DSP48E1; later blocks take more."""
+MAX_PACK = 4
+"""Most products in one multiplier."""
+
 
 @dataclass(frozen=True, eq=False)
 class MVAU(Layer):
@@ -46,7 +55,9 @@ class MVAU(Layer):
     * ``xnor``: weights and inputs -1/+1 as bits: ``2 * popcount(x xnor w) - MW``;
     * ``and``: weights -1/+1: ``2 * (sum of the x with w = +1) - (sum of all x)``, the second sum shared by all PE;
     * ``select``: weights -1/0/+1 or inputs -1/+1 (not both bipolar): the other operand, its negation or zero;
-    * ``multiply``: anything else.
+    * ``table``: few bits: products from look-up tables of six inputs, one operand in one or two digits;
+    * ``packed``: more bits: two to four products, of the PEs that share an input, from one multiplier of a DSP;
+    * ``multiply``: anything else, and what a PE alone has to multiply.
 
     Args:
         weights: ``(MW, MH)``, rows in stream order.
@@ -161,11 +172,14 @@ class MVAU(Layer):
     def legal_styles(self) -> tuple[str, ...]:
         """Arithmetic that fits the operands, the preferred first."""
         w, x = self.weight_range, self.stream.range
+        number = not (w.bipolar or x.bipolar)
         styles = [
             ("xnor", w.bipolar and x.bipolar),
             ("and", w.bipolar and not x.bipolar),
             ("select", x.bipolar != w.bipolar or (not x.bipolar and (w.lo, w.hi) == (-1, 1))),
-            ("multiply", not (w.bipolar or x.bipolar)),
+            ("table", number and min(x.bits, w.bits) <= MAX_WHOLE_BITS and self.digits <= 2),
+            ("packed", number and self.pack > 1),
+            ("multiply", number),
         ]
         return tuple(style for style, fits in styles if fits)
 
@@ -190,11 +204,17 @@ class MVAU(Layer):
     @property
     def lane(self) -> IntRange:
         """Range of what one of SIMD lanes adds."""
-        x, w = self.stream.range, self.weight_range
+        x = self.stream.range
         if self.arithmetic == "xnor":
             return IntRange(0, 1)
         if self.arithmetic == "and":
             return IntRange(min(x.lo, 0), max(x.hi, 0))
+        return self.product
+
+    @property
+    def product(self) -> IntRange:
+        """Range of an input times a weight."""
+        x, w = self.stream.range, self.weight_range
         corners = [a * b for a in (x.lo, x.hi) for b in (w.lo, w.hi)]
         return IntRange(min(corners), max(corners))
 
@@ -204,13 +224,38 @@ class MVAU(Layer):
         return self.doubled and self.lane == IntRange(0, 1)
 
     @property
+    def split_values(self) -> bool:
+        """Style ``table``: whether the inputs are taken in digits, not the weights."""
+        return self.stream.bits > self.weight_range.bits
+
+    @property
+    def digit_bits(self) -> int:
+        """Style ``table``: bits of a digit, which the other operand fills up to the inputs of a look-up table."""
+        return max(LUT_INPUTS - min(self.stream.bits, self.weight_range.bits), 1)
+
+    @property
+    def digits(self) -> int:
+        """Style ``table``: digits of the operand that is not taken whole."""
+        return ceil(max(self.stream.bits, self.weight_range.bits) / self.digit_bits)
+
+    @property
+    def pack(self) -> int:
+        """Style ``packed``: products that one multiplier can give; 1 when it is no use."""
+        x, w = self.stream.range, self.weight_range
+        if x.bits + (not x.signed) > DSP_B_BITS:
+            return 1
+        spare = DSP_A_BITS - w.bits - 1  # a sign, or what the weights below borrow
+        return max(min(1 + spare // self.product.bits, MAX_PACK, self.pe), 1)
+
+    @property
     def pipeline_depth(self) -> int:
         """Registers between the fetched operands and the accumulator."""
         if self.counted:
             return 1 + tree_depth(ceil(self.simd / 6))
-        if self.arithmetic == "multiply":
+        if self.arithmetic in ("multiply", "packed"):
             return 1 + tree_depth(self.simd)
-        return 1 + tree_depth(ceil(self.simd / 2))
+        joined = self.digits - 1 if self.arithmetic == "table" else 0
+        return 1 + tree_depth(ceil(self.simd / 2)) + joined
 
     # -- hardware ---------------------------------------------------------------------------------------------------
 
@@ -256,6 +301,10 @@ class MVAU(Layer):
             "weight_bits": weight_bits,
             "acc_bits": self.acc_bits,
             "lane_bits": min(self.lane.bits, self.acc_bits),
+            "product_bits": self.product.bits,
+            "split_values": self.split_values,
+            "digit_bits": self.digit_bits,
+            "pack": self.pack,
             "counted": self.counted,
             "depth": self.pipeline_depth,
             "nf_bits": index_bits(self.nf),
@@ -290,6 +339,8 @@ class MVAU(Layer):
         tree = ("headrace_adder_tree.sv.j2", "headrace_sum2.sv.j2")
         if self.counted:
             return ("headrace_popcount.sv.j2", *tree)
+        if self.arithmetic == "table":
+            return ("headrace_dot_table.sv.j2", "headrace_dot_digit.sv.j2", *tree)
         return ({"and": "headrace_dot_gate.sv.j2"}.get(self.arithmetic, f"headrace_dot_{self.arithmetic}.sv.j2"), *tree)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -13,11 +13,16 @@ from headrace.ir import Array, IntRange
 from headrace.ir.integer import Activation
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
+from headrace.layers.lookup import Lookup
 from headrace.layers.memory import Int, Table, index_bits, memory_resources, ram_style
 from headrace.layers.pointwise import Pointwise
+from headrace.layers.threshold_line import Line, fit_line
 from headrace.numerics import interleave_channels
 
-STYLES = ("parallel", "search")
+STYLES = ("parallel", "search", "line", "table")
+
+TABLE_ENTRIES = 1 << 18
+"""Most entries of the tables of a layer."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +45,12 @@ class Comparisons:
         return int(self.cuts.shape[0])
 
 
-def comparisons(thresholds: Int, base: Int, step: Int, x: IntRange) -> Comparisons:
+def comparisons(thresholds: Int, base: Int, step: Int, x: IntRange, keep: bool = False) -> Comparisons:
     """Normalise an activation's thresholds for inputs of range *x*: the same function for every such input.
 
-    Bipolar inputs are compared as their codes 0 and 1. Thresholds at or below the lowest input go into the base,
-    those above the highest become one more than it, columns that no channel reaches are dropped (all but one).
+    Bipolar inputs are compared as their codes 0 and 1. Thresholds at or below the lowest input go into the base (with
+    *keep* they become the lowest input), those above the highest become one more than it, columns that no channel
+    reaches are dropped (all but one).
     """
     rows = max(thresholds.shape[0], base.size, step.size)
     cuts = np.broadcast_to(thresholds, (rows, thresholds.shape[1])).astype(np.int64)
@@ -52,7 +58,8 @@ def comparisons(thresholds: Int, base: Int, step: Int, x: IntRange) -> Compariso
     if x.bipolar:
         cuts = (cuts + 2) // 2  # -1 + 2 code >= t  <=>  code >= ceil((t + 1) / 2)
         x = IntRange(0, 1)
-    always = cuts <= x.lo
+    cuts = np.maximum(cuts, x.lo)
+    always = (cuts <= x.lo) & (not keep)
     base = base + step * always.sum(axis=1)
     idle = (step == 0)[:, np.newaxis] | always
     cuts = np.sort(np.where(idle, x.hi + 1, np.minimum(cuts, x.hi + 1)), axis=1)
@@ -71,8 +78,14 @@ def comparisons(thresholds: Int, base: Int, step: Int, x: IntRange) -> Compariso
 class Thresholding(Pointwise):
     """``y = base[c] + step[c] * #{k : x >= thresholds[c, k]}`` for channel c, the position along the last axis.
 
-    ``style`` is ``parallel`` (a comparator for every threshold), ``search`` (a pipelined binary search: one comparator
-    and one memory a level), or ``auto``, which takes the smaller of the two by :meth:`resources`.
+    ``style`` is
+
+    * ``parallel``: a comparator for every threshold;
+    * ``search``: a pipelined binary search, one comparator and one memory a level;
+    * ``line``: a multiplication, an addition and a shift, for thresholds that provably lie on a line
+      (:mod:`headrace.layers.threshold_line`);
+    * ``table``: a memory addressed by the input, for narrow inputs;
+    * ``auto``: the cheapest of those that are possible, by :meth:`resources`.
 
     Args:
         thresholds: ``(C, T)`` or ``(1, T)``, ascending along T.
@@ -97,11 +110,14 @@ class Thresholding(Pointwise):
         self.check_pe()
         if self.style not in ("auto", *STYLES):
             raise ValueError(f"style {self.style!r}; possible: {STYLES}")
+        if self.style in ("line", "table") and self.style not in self.legal_styles:
+            reason = "the thresholds are not on a line" if self.style == "line" else "the input is too wide"
+            raise ValueError(f"style {self.style!r}: {reason}; possible: {self.legal_styles}")
 
     @cached_property
     def function(self) -> Comparisons:
         """What the hardware evaluates."""
-        return comparisons(self.thresholds, self.base, self.step, self.stream.range)
+        return comparisons(self.thresholds, self.base, self.step, self.stream.range, keep=self.style == "line")
 
     @property
     def groups(self) -> int:
@@ -123,11 +139,36 @@ class Thresholding(Pointwise):
         """Levels of the binary search."""
         return self.steps.bit_length()
 
+    @cached_property
+    def line(self) -> Line | None:
+        """The line through all thresholds, where there is one."""
+        f = comparisons(self.thresholds, self.base, self.step, self.stream.range, keep=True)
+        return fit_line(f.cuts, f.range)
+
+    @cached_property
+    def lookup(self) -> Lookup | None:
+        """This layer as a table, where the input is narrow."""
+        r, channels = self.stream.range, self.stream.shape[-1]
+        if self.stream.bits > 16 or channels << self.stream.bits > TABLE_ENTRIES:
+            return None
+        values = np.arange(r.lo, r.hi + 1)
+        op = Activation(self.thresholds, self.base, self.step, self.output, 0)
+        (columns,) = op.execute(np.repeat(values[:, None], channels, axis=1))
+        table = np.ascontiguousarray(columns.T)
+        return Lookup(table[:1] if self.function.rows == 1 else table, self.stream, self.output, self.pe)
+
+    @cached_property
+    def legal_styles(self) -> tuple[str, ...]:
+        """The styles that compute this function."""
+        possible = {"line": self.line is not None, "table": self.lookup is not None}
+        return tuple(style for style in STYLES if possible.get(style, True))
+
     @property
     def latency(self) -> int:
-        if self.method == "search":
-            return self.levels + 1
-        return 3 if self.groups > 1 else 2
+        if self.style == "auto":
+            return self.chosen.latency
+        fetch = 1 if self.groups > 1 else 0
+        return {"search": self.levels + 1, "line": 3 + fetch, "table": 1}.get(self.style, 2 + fetch)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -139,27 +180,35 @@ class Thresholding(Pointwise):
 
     # -- hardware ---------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def chosen(self) -> Thresholding:
+        """This layer in the style in use."""
+        if self.style != "auto":
+            return self
+        return min((replace(self, style=style) for style in self.legal_styles), key=lambda x: _weight(x.resources()))
+
     @property
     def method(self) -> str:
         """The style in use."""
-        if self.style != "auto":
-            return self.style
-        return min(STYLES, key=lambda style: _weight(self._cost(style)))
+        return self.chosen.style
 
     def resources(self) -> Resources:
         """An estimate: half a LUT a bit of a comparator, a full adder a counted bit, the memories."""
-        return self._cost(self.method)
-
-    def _cost(self, style: str) -> Resources:
-        bits, out = self.stream.bits, self.output.bits
-        comparators = self.steps if style == "parallel" else self.levels
-        known = self.groups == 1 and style == "parallel"  # constants halve a comparator again
+        if self.style == "auto":
+            return self.chosen.resources()
+        if self.style == "table" and self.lookup is not None:
+            return self.lookup.resources()
+        if self.style == "line" and self.line is not None:
+            return self._line_resources(self.line)
+        bits, out, parallel = self.stream.bits, self.output.bits, self.style == "parallel"
+        comparators = self.steps if parallel else self.levels
+        known = self.groups == 1 and parallel  # constants halve a comparator again
         lut = self.pe * (comparators * bits * (0.3 if known else 0.5) + out)
-        ff = self.pe * (comparators + out) + bits * self.pe * (self.levels if style == "search" else 1)
-        if style == "parallel":
+        ff = self.pe * (comparators + out) + bits * self.pe * (1 if parallel else self.levels)
+        if parallel:
             lut += self.pe * (self.steps - self.levels)
         total = Resources(lut + 8, ff + 12.0)
-        if style == "parallel":
+        if parallel:
             return total + (memory_resources(self.groups, self.lanes * self.steps * bits) if not known else Resources())
         for level in range(self.levels):
             if self.groups << level > 1:
@@ -172,7 +221,33 @@ class Thresholding(Pointwise):
         """Range in which the result is computed: that of the output, with bipolar ones as two-bit numbers."""
         return IntRange(self.output.lo, self.output.hi)
 
+    def _line_resources(self, line: Line) -> Resources:
+        factor, term = _span(line.factor), _span(line.term)
+        sums = self._line_bits(line)
+        constant = self.groups == 1
+        lut = self.pe * (sums + 2.0 * self.levels + self.y.bits) + 8
+        total = Resources(lut, self.pe * (sums + self.levels + self.output.bits) + 12.0)
+        if constant:
+            digits = np.mean([bin(int(f) ^ (3 * int(f))).count("1") for f in line.factor])  # of canonical signed digits
+            total += Resources(self.pe * max(float(digits) - 1, 0.0) * (self.stream.bits + 2.0))
+        else:
+            total += Resources(ff=self.pe * (self.stream.bits + factor.bits + term.bits), dsp=float(self.pe))
+            total += memory_resources(self.groups, self.lanes * (factor.bits + term.bits))
+        return total
+
+    def _line_bits(self, line: Line) -> int:
+        """Width of the product and of the sum of a line, signed."""
+        x = self.function.range
+        corners = [int(f) * end + int(b) for f, b in zip(line.factor, line.term, strict=True) for end in (x.lo, x.hi)]
+        products = [int(line.factor.max()) * end for end in (x.lo, x.hi)]
+        reach = IntRange(min(*corners, *products, -1), max(*corners, *products, self.steps << line.shift))
+        return reach.bits
+
     def rtl(self) -> RtlModule:
+        if self.style == "auto":
+            return self.chosen.rtl()
+        if self.style == "table" and self.lookup is not None:
+            return self.lookup.rtl()
         f = self.function
         tables = self._tables()
         context = {
@@ -194,11 +269,28 @@ class Thresholding(Pointwise):
             "base": int(f.base[0]) % (1 << self.y.bits),
             "step_kind": self._step_kind,
             "step_size": int(abs(f.step[0])) % (1 << self.y.bits),
+            "line": self._line_context() if self.method == "line" else None,
         }
         memories = {name: table.text for name, table in tables.items() if table.literal is None}
         return RtlModule("thresholding.sv.j2", context, memories)
 
+    def _line_context(self) -> dict[str, int]:
+        """Widths of a line's constants and of its sum."""
+        assert self.line is not None
+        return {
+            "factor_bits": _span(self.line.factor).bits,
+            "factor_signed": 0,
+            "term_bits": _span(self.line.term).bits,
+            "term_signed": int(_span(self.line.term).signed),
+            "sum_bits": self._line_bits(self.line),
+            "shift": self.line.shift,
+        }
+
     def hls(self) -> HlsCall:
+        if self.style == "auto":
+            return self.chosen.hls()
+        if self.style == "table" and self.lookup is not None:
+            return self.lookup.hls()
         f, y = self.function, self.output
         steps = int(np.abs(f.step).max()) * self.steps
         widest = IntRange(-steps + min(y.lo, 0), steps + max(y.hi, 0))  # base, step * count, and their sum
@@ -251,6 +343,9 @@ class Thresholding(Pointwise):
         tables: dict[str, Table] = {}
         if self.method == "parallel":
             tables["cuts"] = Table(self._by_group(f.cuts), f.range)
+        elif self.method == "line" and self.line is not None:
+            for name, values in (("factor", self.line.factor), ("term", self.line.term)):
+                tables[name] = Table(self._by_group(values[:, np.newaxis]), _span(values))
         else:
             for level, cuts_of_level in enumerate(self._levels()):
                 for lane, cuts in enumerate(interleave_channels(cuts_of_level, self.lanes).swapaxes(0, 1)):
@@ -278,8 +373,13 @@ class Thresholding(Pointwise):
 
 
 def _weight(cost: Resources) -> float:
-    """Resources as one number to choose by: a block RAM counts as 200 LUTs."""
-    return cost.lut + 0.5 * cost.ff + 200 * cost.bram18
+    """Resources as one number to choose by: a block RAM counts as 200 LUTs, a DSP as 100."""
+    return cost.lut + 0.5 * cost.ff + 200 * cost.bram18 + 100 * cost.dsp
+
+
+def _span(values: Int) -> IntRange:
+    """The range of constants, which are numbers even where only -1 and +1 occur."""
+    return IntRange(int(values.min()), int(values.max()))
 
 
 @lowers(Activation)

@@ -9,7 +9,7 @@ from headrace.ir import IntRange
 from headrace.layers import StreamType
 from headrace.layers.base import Layer
 from headrace.layers.lookup import Lookup
-from headrace.layers.thresholding import STYLES, Thresholding
+from headrace.layers.thresholding import Thresholding
 
 RNG = np.random.default_rng(3)
 BIPOLAR = IntRange(-1, 1, bipolar=True)
@@ -72,6 +72,25 @@ FUNCTIONS = {
 }
 
 
+def on_a_line(channels: int, steps: int, x: IntRange = WIDE, spread: float = 1.3) -> NDArray[np.int64]:
+    """Thresholds of a quantizer with another scale and offset in every channel."""
+    scale = (x.count - 1) / (steps + 1) * RNG.uniform(1 / spread, spread, (channels, 1))
+    start = x.lo + scale * RNG.uniform(-0.3, 1.5, (channels, 1))
+    return np.minimum(np.ceil(start + scale * np.arange(steps)), x.hi + 1).astype(np.int64)
+
+
+FUNCTIONS |= {
+    "line_folded": thresholding(12, on_a_line(12, 7), 3),
+    "line_unrolled": thresholding(6, on_a_line(6, 7), 6),
+    "line_shared": thresholding(6, on_a_line(1, 15), 2),
+    "line_unsigned": thresholding(6, on_a_line(6, 15, IntRange(0, 255)), 2, IntRange(0, 255)),
+    "line_wide": thresholding(4, on_a_line(4, 255, IntRange(-30000, 32000)), 2, IntRange(-30000, 32000)),
+    "line_bases": thresholding(6, on_a_line(6, 3), 2, base=(-5, 0, 5)),
+    "line_both_ways": thresholding(6, on_a_line(6, 3), 2, base=(0, 3), step=(1, -1)),
+    "line_one_of_a_kind": thresholding(4, np.array([[-20, 0, 20], [91, 91, 91], [-99, -99, 40], [5, 5, 5]]), 1),
+}
+
+
 def lookup(channels: int, rows: int, x: IntRange, output: IntRange, pe: int, lead: tuple[int, ...] = ()) -> Lookup:
     """A random table."""
     table = RNG.integers(output.lo, output.hi, (rows, x.count), endpoint=True)
@@ -92,7 +111,7 @@ CASES: dict[str, Layer] = {
     **{
         f"{name}_{style}": Thresholding(f.thresholds, f.base, f.step, f.stream, f.output, f.pe, style)
         for name, f in FUNCTIONS.items()
-        for style in STYLES
+        for style in f.legal_styles
     },
     **TABLES,
 }

@@ -49,6 +49,24 @@ CASES = {
     "xnor_one": mvau(BIPOLAR, signs(1, 3), 1, 1),
     "and_as_select": mvau(IntRange(-8, 7), signs(12, 6), 3, 4, "select"),
     "ternary_as_multiply": mvau(IntRange(-8, 7), integers(-1, 1, 12, 6), 3, 4, "multiply"),
+    **{
+        f"{style}_{name}": mvau(x, integers(*w, 12, 6), 3, 4, style)
+        for name, x, w, styles in (
+            ("int4_int4", IntRange(-8, 7), (-8, 7), ("table", "packed", "multiply")),
+            ("uint4_int4", IntRange(0, 15), (-8, 7), ("table", "packed", "multiply")),
+            ("uint3_uint3", IntRange(0, 7), (0, 7), ("table", "packed", "multiply")),
+            ("int2_uint6", IntRange(-2, 1), (0, 63), ("table", "packed", "multiply")),
+            ("uint6_int3", IntRange(0, 63), (-4, 3), ("table", "packed", "multiply")),
+            ("uint1_int7", BITS, (-64, 63), ("table", "packed", "multiply")),
+            ("int5_int5", IntRange(-16, 15), (-16, 15), ("packed", "multiply")),
+            ("uint8_int8", IntRange(0, 255), (-128, 127), ("packed", "multiply")),
+            ("int8_uint5", IntRange(-128, 127), (0, 31), ("packed", "multiply")),
+        )
+        for style in styles
+    },
+    "table_one_lane": mvau(IntRange(0, 15), integers(-8, 7, 6, 4), 2, 1, "table"),
+    "packed_lowest": mvau(IntRange(-128, 127), np.full((4, 4), -128), 2, 2, "packed"),
+    "packed_rows_left": mvau(IntRange(0, 255), integers(-128, 127, 6, 5), 5, 3, "packed"),
     "and_bits": mvau(BITS, signs(40, 6), 3, 20),
     "and_bits_unrolled": mvau(BITS, signs(11, 6), 6, 11),
     "and_uint2": mvau(IntRange(0, 3), signs(24, 6), 3, 6),
