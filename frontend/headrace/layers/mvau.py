@@ -36,6 +36,10 @@ DSP_A_BITS, DSP_B_BITS = 25, 18
 """Signed operands of the multipliers of a DSP48E1; later blocks take more."""
 MAX_PACK = 4
 """Most products in one multiplier."""
+DSP_PRODUCT_BITS = 9
+"""Bits of a product from which synthesis takes a DSP block for it."""
+CONTROL_LUTS, CONTROL_FFS = 25.0, 30.0
+"""Estimate of the counters and the handshake."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,8 +180,9 @@ class MVAU(Layer):
         styles = [
             ("xnor", w.bipolar and x.bipolar),
             ("and", w.bipolar and not x.bipolar),
+            ("table", number and self.digits == 1),
             ("select", x.bipolar != w.bipolar or (not x.bipolar and (w.lo, w.hi) == (-1, 1))),
-            ("table", number and min(x.bits, w.bits) <= MAX_WHOLE_BITS and self.digits <= 2),
+            ("table", number and min(x.bits, w.bits) <= MAX_WHOLE_BITS and self.digits == 2),
             ("packed", number and self.pack > 1),
             ("multiply", number),
         ]
@@ -265,18 +270,20 @@ class MVAU(Layer):
         return self.nf * self.sf == 1
 
     def resources(self) -> Resources:
-        """An estimate, checked against yosys on arithmetic without memories: see :func:`dot_resources`."""
+        """An estimate, calibrated against yosys in ``benchmarks/resource_model.py``: see :func:`dot_resources`."""
         rows, lanes = self.pe + (1 if self.arithmetic == "and" else 0), self.pe * self.simd
         dot = dot_resources(self)
         doubling = self.output.bits if self.doubled else 0
         total = Resources(
-            lut=60.0 + rows * (dot.lut + self.acc_bits) + self.pe * doubling,
-            ff=60.0 + rows * (dot.ff + self.acc_bits) + self.pe * self.output.bits + self.inputs[0].word_bits,
-            dsp=rows * dot.dsp,
+            lut=CONTROL_LUTS + rows * (dot.lut + self.acc_bits) + self.pe * doubling,
+            ff=CONTROL_FFS + rows * (dot.ff + self.acc_bits) + self.pe * self.output.bits + self.inputs[0].word_bits,
+            dsp=ceil(self.pe / self.pack) * self.simd if self.arithmetic == "packed" else rows * dot.dsp,
         )
         if not self.constant_weights:
             weight_bits = lanes * self.weight_range.bits
-            total += memory_resources(self.nf * self.sf, weight_bits) + Resources(ff=weight_bits)
+            total += memory_resources(self.nf * self.sf, weight_bits)
+            if ram_style(self.nf * self.sf, weight_bits) == "distributed":  # a block RAM has a register of its own
+                total += Resources(ff=weight_bits)
         if self.nf > 1:
             total += memory_resources(2 * self.sf, self.inputs[0].word_bits)
         return total
@@ -346,24 +353,44 @@ class MVAU(Layer):
 
 def dot_resources(layer: MVAU) -> Resources:
     """Estimate of one row's dot product, what synthesis by yosys for 7-series devices takes: a bit of an adder is a
-    LUT; a lane of a population count half a LUT, of a gate a LUT a bit, of a ternary factor two; a small multiplier
-    a LUT for each pair of bits, and a DSP48 from 5 x 5 bits."""
+    LUT; a lane of a population count one and half another, of a gate a LUT a bit, of a ternary factor two; a bit of a
+    product from a table a LUT; a multiplier without a table is a DSP block."""
     n, x, w, limit = layer.simd, layer.stream.bits, layer.weight_range.bits, layer.acc_bits
     if layer.constant_weights:  # what is multiplied by 0 is not there
         n = ceil(np.count_nonzero(layer.weights) / layer.mh)
     term = min(layer.lane.bits, limit)
     if layer.counted:
         groups = ceil(n / 6)
-        return Resources(lut=3.0 * groups, ff=3.0 * groups) + tree_resources(groups, 3, limit)
+        gates = 0 if layer.constant_weights else n
+        return Resources(lut=gates + 3.0 * groups, ff=3.0 * groups) + tree_resources(groups, 3, limit)
+    if layer.arithmetic == "table":
+        return _table_resources(layer, n)
+    if layer.arithmetic == "packed":
+        shared = (layer.pack - 1) / layer.pack  # of the products, those that give back and whose weights are added
+        return Resources(lut=n * shared * (term + w)) + tree_resources(n, term, limit)
     if layer.arithmetic == "multiply":
-        dsp = min(x, w) >= 5
-        lanes = Resources(lut=0.0 if dsp else n * x * w, ff=0.0 if dsp else n * term, dsp=n if dsp else 0.0)
+        dsp = min(x, w) > 1 and x + w >= DSP_PRODUCT_BITS
+        lanes = Resources(lut=0.0 if dsp else 1.6 * n * x * w, ff=0.0 if dsp else n * term, dsp=n if dsp else 0.0)
         return lanes + tree_resources(n, term, limit)
-    bit_luts = 2 if layer.arithmetic == "select" and min(x, w) > 1 else 1
+    bit_luts = 2.2 if layer.arithmetic == "select" and min(x, w) > 1 else 1.2
     pairs = (n + 1) // 2
     lut = pairs * term if layer.constant_weights else n * term * bit_luts
     first = Resources(lut=lut, ff=pairs * min(term + 1, limit))
     return first + tree_resources(pairs, min(term + 1, limit), limit)
+
+
+def _table_resources(layer: MVAU, n: int) -> Resources:
+    """Style ``table``: a tree for every digit, and what joins two."""
+    whole, part = sorted((layer.stream.bits, layer.weight_range.bits))
+    pairs, total = (n + 1) // 2, Resources()
+    for k in range(layer.digits):
+        bits = min(layer.digit_bits, part - k * layer.digit_bits)
+        limit = max(layer.acc_bits - k * layer.digit_bits, 1)
+        term = min(whole + bits, limit)
+        grown = min(term + 1, limit)
+        total += Resources(lut=n * term + n // 2 * term, ff=pairs * grown) + tree_resources(pairs, grown, limit)
+    joined = (layer.digits - 1) * layer.acc_bits
+    return total + Resources(lut=joined, ff=joined)
 
 
 def tree_resources(terms: int, bits: int, limit: int) -> Resources:

@@ -18,8 +18,10 @@ from torch import Tensor
 
 DSP_LUTS = 100.0
 BRAM18_LUTS = 120.0
-DSP_FROM_BITS = 5
-"""A multiplier is a DSP block from this many bits of both operands."""
+LUT_INPUTS, MAX_WHOLE_BITS = 6, 4
+"""Inputs of a lookup table, and most bits of the operand that a product from tables takes whole."""
+DSP_A_BITS, DSP_B_BITS, MAX_PACK, DSP_PRODUCT_BITS = 25, 18, 4, 9
+"""Operands of a DSP block, most products in one, and bits of a product from which it is one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,18 +134,38 @@ def tree(terms: int, bits: Tensor, limit: Tensor) -> Tensor:
     return total
 
 
-def _multipliers(x: Operand, w: Operand) -> Tensor:
-    """One multiplier: a LUT for each pair of bits, or a DSP block."""
-    tables = x.bits * w.bits
-    block = torch.full_like(tables, DSP_LUTS)
-    return torch.where(torch.minimum(x.bits, w.bits).detach() >= DSP_FROM_BITS, _with_gradient(block, tables), tables)
+def _number_row(x: int, w: int, x_signed: bool, product: int, simd: int, pe: int, acc: int) -> float:
+    """The dot product of numbers of *x* and *w* bits, whose products have *product* bits, for one of *pe* rows."""
+    whole, part = sorted((x, w))
+    digit = max(LUT_INPUTS - whole, 1)
+    digits = math.ceil(part / digit)
+    pairs = (simd + 1) // 2
+    if digits == 1 or (whole <= MAX_WHOLE_BITS and digits == 2):
+        total = float((digits - 1) * acc)
+        for k in range(digits):
+            limit = max(acc - k * digit, 1)
+            term = min(whole + min(digit, part - k * digit), limit)
+            total += (simd + simd // 2) * term + _tree(pairs, min(term + 1, limit), limit)
+        return total
+    term = min(product, acc)
+    pack = min(1 + (DSP_A_BITS - w - 1) // product, MAX_PACK, pe) if x + (not x_signed) <= DSP_B_BITS else 1
+    if pack > 1:
+        blocks = DSP_LUTS * math.ceil(pe / pack) / pe
+        return simd * (blocks + (pack - 1) / pack * (term + w)) + _tree(simd, term, acc)
+    one = DSP_LUTS if whole > 1 and x + w >= DSP_PRODUCT_BITS else 1.6 * x * w
+    return simd * one + _tree(simd, term, acc)
 
 
-def _row(x: Operand, w: Operand, simd: int, acc: Tensor, unrolled: bool) -> Tensor:
-    """The dot product of one processing element, by the arithmetic that fits the operands."""
+def _tree(terms: int, bits: int, limit: int) -> float:
+    return float(tree(terms, torch.tensor(float(bits)), torch.tensor(float(limit))))
+
+
+def _row(x: Operand, w: Operand, simd: int, acc: Tensor, unrolled: bool, pe: int) -> Tensor:
+    """The dot product of one of *pe* processing elements, by the arithmetic that fits the operands."""
     pairs = (simd + 1) // 2
     groups = math.ceil(simd / 6)
-    counted = 3.0 * groups + tree(groups, torch.full_like(acc, 3.0), acc)  # a population count
+    gates = 0 if unrolled else simd
+    counted = gates + 3.0 * groups + tree(groups, torch.full_like(acc, 3.0), acc)  # a population count
     if x.bipolar and w.bipolar:
         return counted
     low, high = products(x, w)
@@ -152,18 +174,22 @@ def _row(x: Operand, w: Operand, simd: int, acc: Tensor, unrolled: bool) -> Tens
         gated = w.bipolar  # the bits of x where the weight is +1, without a sign
         wide = other.bits if gated else bits_of(low, high, other.bits)
         term = torch.minimum(wide, acc)
-        first = (pairs if unrolled else simd) * term
-        gates = first + tree(pairs, torch.minimum(term + 1.0, acc), acc)
+        first = (pairs if unrolled else 1.2 * simd) * term
+        sums = first + tree(pairs, torch.minimum(term + 1.0, acc), acc)
         if not gated or x.signed:
-            return gates
-        return torch.where(x.bits.detach() == 1, _with_gradient(counted, gates), gates)
+            return sums
+        return torch.where(x.bits.detach() == 1, _with_gradient(counted, sums), sums)
     term = torch.minimum(bits_of(low, high, x.bits + w.bits), acc)
-    multiplied = simd * _multipliers(x, w) + tree(simd, term, acc)
+    smooth = simd * x.bits * w.bits + tree(simd, term, acc)
+    whole = [math.ceil(float(bits)) for bits in (x.bits, w.bits, bits_of(low, high, x.bits), acc)]
+    value = _number_row(whole[0], whole[1], x.signed, whole[2], simd, pe, whole[3])
+    multiplied = _with_gradient(torch.full_like(smooth, value), smooth)
     if not (w.signed and w.narrow):
         return multiplied
-    per_lane = torch.where(torch.minimum(x.bits, w.bits).detach() > 1, 2.0, 1.0)
+    per_lane = torch.where(torch.minimum(x.bits, w.bits).detach() > 1, 2.2, 1.2)
     selected = (pairs * term if unrolled else simd * term * per_lane) + tree(pairs, torch.minimum(term + 1.0, acc), acc)
-    return torch.where(w.bits.detach() == 2, _with_gradient(selected, multiplied), multiplied)  # weights -1, 0, +1
+    ternary = (w.bits.detach() == 2) & (x.bits.detach() > LUT_INPUTS - 2)  # weights -1, 0, +1 beyond a table
+    return torch.where(ternary, _with_gradient(selected, multiplied), multiplied)
 
 
 def matrix_luts(
@@ -185,9 +211,9 @@ def matrix_luts(
     counted_pairs = w.bipolar  # popcounts and gated sums are doubled at the end
     width = torch.clamp(acc - 1.0, min=1.0) if counted_pairs else acc
     gated = w.bipolar and not x.bipolar and pe > 1
-    row = _row(x, w, simd, width, unrolled)
+    row = _row(x, w, simd, width, unrolled, pe)
     rows = pe + (1 if gated else 0)
-    total = 60.0 + rows * (row * (density if unrolled else 1.0) + width) + (pe * acc if counted_pairs else 0.0)
+    total = 25.0 + rows * (row * (density if unrolled else 1.0) + width) + (pe * acc if counted_pairs else 0.0)
     if not unrolled:
         total = total + memory(passes * words, pe * simd * w.bits)
     if passes > 1:
