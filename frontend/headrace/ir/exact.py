@@ -145,19 +145,31 @@ FEW_THRESHOLDS = 16
 """Up to this many thresholds, comparing with each beats a search."""
 
 
+COMPARED_ELEMENTS = 2**16
+"""Elements that are compared with every threshold before the next ones are: what stays in the cache meanwhile."""
+
+
+def _count_each(x: Array, thresholds: Int) -> Array:
+    """:func:`count_thresholds` by comparing with each."""
+    limits = np.iinfo(x.dtype)
+    columns = [(np.clip(c, limits.min, limits.max).astype(x.dtype), c <= limits.max) for c in thresholds.T]
+    count = np.zeros_like(x, dtype=np.int8)
+    block = max(1, COMPARED_ELEMENTS // max(x[:1].size, 1))
+    for first in range(0, len(x), block):
+        part, counted = x[first : first + block], count[first : first + block]
+        for column, representable in columns:
+            reached = part >= column
+            if not representable.all():  # never reached, and no number of x's type
+                reached &= representable
+            counted += reached
+    return count
+
+
 def count_thresholds(x: Array, thresholds: Int) -> Array:
     """``#{k : x[..., c] >= thresholds[c, k]}`` for integers ``x`` and ascending thresholds ``(C or 1, T)``."""
     channels, total = thresholds.shape
     if total <= FEW_THRESHOLDS:
-        limits = np.iinfo(x.dtype)
-        count = np.zeros_like(x, dtype=np.int8)
-        for k in range(total):
-            column = thresholds[:, k]
-            reached = x >= np.clip(column, limits.min, limits.max).astype(x.dtype)
-            if np.any(column > limits.max):  # never reached, and no number of x's type
-                reached &= column <= limits.max
-            count += reached
-        return count
+        return _count_each(x, thresholds)
     if channels == 1:
         return np.searchsorted(thresholds[0], x, side="right")
     result = np.empty(x.shape, np.int64)
