@@ -400,6 +400,33 @@ def explore(
 
 
 @app.command()
+def bitstream(
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a build.")],
+    board: Annotated[str, typer.Option("--board", metavar="B", help="ulx3s-85f, icebreaker or ice40hx8k.")],
+    baud: Annotated[int, typer.Option("--baud", metavar="N", min=1, help="Of the serial port.")] = 115_200,
+    timeout: Annotated[float, typer.Option("--timeout", metavar="S", min=1, help="Seconds for a program.")] = 3600.0,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Make a bitstream by open tools: the design behind a serial port; utilisation and timing in the report."""
+    from headrace.board import find_board, make_bitstream
+    from headrace.build.api import load
+
+    journal = _journal()
+    chosen = find_board(board)
+    found = make_bitstream(load(output), chosen, baud, timeout, journal)
+    if not _told("bitstream", lambda: asdict(found), journal) and _Session.verbosity >= 0:
+        from headrace.build.summary import print_bitstream
+
+        print_bitstream(found, output)
+    if not found.meets_timing:
+        message = f"the design reaches {found.fmax_mhz:g} MHz, {chosen.title} has {found.clock_mhz:g}; fold it further"
+        raise ToolError(f"the timing is not met: {message}")
+
+
+@app.command()
 def demo(
     chosen: Annotated[
         Example, typer.Option("--example", help="Digits by dense or convolutional layers, or sounds.")

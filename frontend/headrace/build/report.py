@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import networkx as nx
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from headrace.build.bitstreams import Bitstream, read_bitstreams
 from headrace.build.drawing import Arrow, Box, draw
 from headrace.build.journal import StepRecord
 from headrace.build.profile import Profile, read_profile
@@ -59,7 +60,8 @@ class Report:
 
     ``disagreements`` counts, by activation, the accumulator values for which float32 and exact real arithmetic decide
     differently; ``host`` says what of the model is not in the hardware, and why; ``synthesis`` is what synthesis tools
-    made of the design, ``profile`` where it spent its time in simulation, when these were run.
+    made of the design, ``profile`` where it spent its time in simulation, ``bitstreams`` what they made of
+    it for boards, when these were run.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Report:
     graph: str = field(repr=False)
     synthesis: Synthesis | None = None
     profile: Profile | None = None
+    bitstreams: Sequence[Bitstream] = ()
 
     @property
     def moving(self) -> Sequence[LayerRow]:
@@ -112,7 +115,7 @@ class Report:
     def json(self) -> str:
         """The data of the page, without the drawing."""
         data = asdict(self)
-        del data["graph"], data["synthesis"], data["profile"]  # which have files of their own
+        del data["graph"], data["synthesis"], data["profile"], data["bitstreams"]  # which have files of their own
         return json.dumps({"verdict": self.verdict, "fps": self.fps, **data}, indent=2) + "\n"
 
     def html(self) -> str:
@@ -148,6 +151,7 @@ def report_files(
         graph=drawing(design.hardware.graph, rows, end_boxes(design.hardware, design.parts)),
         synthesis=synthesis if synthesis is not None and synthesis.digest == digest else None,
         profile=read_profile(folder, digest),
+        bitstreams=read_bitstreams(folder, digest),
     )
     return {REPORT_PAGE: printable(page.html(), keep="\n"), REPORT_DATA: page.json()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -10,10 +11,12 @@ from rich.table import Table
 from headrace.build.info import ModelInfo
 from headrace.build.report import layer_rows, not_simulated
 from headrace.build.terminal import console, table
+from headrace.errors import printable
 
 if TYPE_CHECKING:
     from headrace.build.design import Design
-    from headrace.build.profile import Profile
+from headrace.build.bitstreams import FOLDER, Bitstream
+from headrace.build.profile import Profile
 from headrace.synth import Synthesis, Utilisation
 
 
@@ -103,6 +106,18 @@ def print_profile(found: Profile) -> None:
         f"\n{found.frames:,} frames in {found.cycles:,} cycles: {rate}expected {found.expected_interval:,}; "
         f"latency {found.latency:,}, expected {found.expected_latency:,}."
     )
+
+
+def print_bitstream(found: Bitstream, folder: Path) -> None:
+    """Cells used of a board's device, and its timing."""
+    shown = table("cell", right=("used", "of", ""))
+    for kind, (used, available) in found.cells.items():
+        shown.add_row(kind, f"{used:,}", f"{available:,}", f"{used / available:.0%}")
+    out = console()
+    out.print(shown)
+    timing = f"{found.fmax_mhz:g} MHz, the board has {found.clock_mhz:g}"
+    path = printable(str(folder / FOLDER / found.board / found.file))
+    out.print(f"\n{timing}; {found.baud:,} baud\n{path}", soft_wrap=True)
 
 
 def _cells(used: Utilisation) -> tuple[str, ...]:

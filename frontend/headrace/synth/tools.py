@@ -55,6 +55,19 @@ def place_and_route(program: str) -> Program:
     return Program(path, _version(path, "--version"))
 
 
+@cache
+def packer(program: str, package: str) -> Program:
+    """*program*, which makes the bitstream of what nextpnr routed, on PATH or of the package ``yowasp-<package>``.
+
+    Raises:
+        ToolError: when there is none; says how to get it.
+    """
+    path = shutil.which(program) or _packaged(f"yowasp-{program}")
+    if path is None:
+        raise ToolError(f"{program} was not found; install it with `pip install yowasp-{package}`, or put it on PATH")
+    return Program(path, "")
+
+
 def run(command: list[str], folder: Path, timeout: float) -> tuple[int, str]:
     """Run *command* in *folder*; its exit status and everything that it printed.
 
