@@ -121,14 +121,18 @@ class Accelerator:
         (count,) = frames
         sent = [self._buffer(stream.pack(arrays[stream.name])) for stream in self.inputs]
         received = [self._buffer(np.zeros(stream.bytes_of(count), np.uint8)) for stream in self.outputs]
-        channels = []
-        for k, buffer in enumerate(received):  # first, so that nothing waits for them
-            channels.append(getattr(self.overlay, f"axi_dma_{k}").recvchannel)
-            channels[-1].transfer(buffer)
-        for k, buffer in enumerate(sent):
-            channels.append(getattr(self.overlay, f"axi_dma_{k}").sendchannel)
-            channels[-1].transfer(buffer)
-        for channel in reversed(channels):
+        receivers = [getattr(self.overlay, f"axi_dma_{k}").recvchannel for k in range(len(self.outputs))]
+        senders = [getattr(self.overlay, f"axi_dma_{k}").sendchannel for k in range(len(self.inputs))]
+        for frame in range(count):  # tlast ends a transfer, and marks the last word of each frame
+            for channel, buffer, stream in zip(receivers, received, self.outputs, strict=True):
+                size = stream.bytes_of(1)
+                channel.transfer(buffer, start=frame * size, nbytes=size)
+            if frame == 0:  # after the first receivers are ready, so that nothing waits for them
+                for channel, buffer in zip(senders, sent, strict=True):
+                    channel.transfer(buffer)
+            for channel in receivers:
+                channel.wait()
+        for channel in senders if count else ():
             channel.wait()
         return {stream.name: stream.unpack(data) for stream, data in zip(self.outputs, received, strict=True)}
 

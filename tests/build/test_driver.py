@@ -59,17 +59,30 @@ def driver(folder: Path) -> ModuleType:
 
 
 class FakeDma:
-    """Both channels of a DMA in front of the arithmetic of a design; the words are those of the simulator."""
+    """Both channels of a DMA in front of the arithmetic of a design; the words are those of the simulator.
+
+    As in hardware, tlast ends a transfer to memory: each gets one frame, whatever room there is.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.design, self.manifest = headrace.load(folder), load(folder)
         self.sendchannel = SimpleNamespace(transfer=self.send, wait=lambda: None)
-        self.recvchannel = SimpleNamespace(transfer=self.receive, wait=lambda: None)
+        self.recvchannel = SimpleNamespace(transfer=self.receive, wait=self.deliver)
+        self.frames: list[NDArray[np.uint8]] = []
+        self.place: NDArray[np.uint8] | None = None
 
-    def receive(self, buffer: NDArray[np.uint8]) -> None:
-        self.buffer = buffer
+    def receive(self, buffer: NDArray[np.uint8], start: int, nbytes: int) -> None:
+        assert self.place is None, "a transfer is under way"
+        self.place = buffer[start : start + nbytes]
+
+    def deliver(self) -> None:
+        assert self.place is not None
+        frame = self.frames.pop(0)
+        self.place[: len(frame)] = frame
+        self.place = None
 
     def send(self, data: NDArray[np.uint8]) -> None:
+        assert self.place is not None, "nobody is ready to receive"
         (source,), (target,) = self.manifest.inputs, self.manifest.outputs
         hardware = self.design.hardware
         stream = unpack(data.reshape(-1, source.word_bytes), source)
@@ -77,7 +90,7 @@ class FakeDma:
         outputs = hardware.run({port.name: port.layout.unpack(stream)})
         (out,) = hardware.outputs
         packed = out.layout.pack(outputs[out.name]).reshape(len(stream), -1)
-        self.buffer[:] = pack(packed, target).reshape(-1)
+        self.frames += list(pack(packed, target).reshape(len(stream), -1))
 
 
 @pytest.mark.parametrize("make", [lambda: quantized_mlp((12, 8, 5), 3, seed=1), bipolar_model, image_model])

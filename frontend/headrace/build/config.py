@@ -70,6 +70,8 @@ class BuildConfig(FinnSettings):
         target_fps: frames a second to fold for; None folds for a modest rate by default.
         folding: PE and SIMD by layer, overriding what the target would choose.
         folding_config_file: JSON file that holds a folding dictionary.
+        board: board that the project beside the stitched RTL is for.
+        fpga_part: or its part, by ordering code; the design itself is the same for every device.
         fit_part: part or board whose resources the design must fit, by the estimates; without a target rate the design
             becomes as fast as fits.
         resource_limits: most of each resource that the design may take: ``lut``, ``ff``, ``dsp``, ``bram18``.
@@ -106,6 +108,8 @@ class BuildConfig(FinnSettings):
     folding: Folding | None = None
     folding_config_file: PathLike | None = None
     specialize_layers_config_file: PathLike | None = None
+    board: str | None = None
+    fpga_part: str | None = None
     fit_part: str | None = None
     resource_limits: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] | None = None
     mvau_wwidth_max: Annotated[int, Field(ge=1)] | None = None

@@ -48,8 +48,6 @@ _LOG = "set on the command line, with -v, -q and --debug"
 class FinnSettings(BaseModel):
     """The fields of FINN's configuration that Headrace does not need, with FINN's defaults."""
 
-    board: Annotated[str | None, NoEffect(_DEVICE)] = None
-    fpga_part: Annotated[str | None, NoEffect(_DEVICE)] = None
     shell_flow_type: Annotated[Annotated[ShellFlowType, Lenient] | None, NoEffect(_DEVICE)] = None
     folding_two_pass_relaxation: Annotated[
         bool | None,

@@ -17,6 +17,7 @@ from headrace.build.output import FOLDING_FILE
 from headrace.build.profile import FILE as PROFILE
 from headrace.build.profile import profile_of
 from headrace.build.state import BuildState
+from headrace.build.vendor import part_of, project_files
 from headrace.build.verify import random_frames, verify_stages
 from headrace.build.vocabulary import DataflowOutputType, VerificationStepType
 from headrace.passes.hardware_design import HardwareDesign
@@ -137,7 +138,9 @@ def stitch(state: BuildState, config: BuildConfig) -> BuildState:
             state.write(f"stitched_ip/{path}", text)
         sources = [path for path in files if path.endswith(".sv") and not path.startswith("ip/")]
         state.write("stitched_ip/all_verilog_srcs.txt", "".join(f"{path}\n" for path in sources))
-        state.note(f"{len(files)} files")
+        for path, text in project_files(state.design, list(files), part_of(config)).items():
+            state.write(f"stitched_ip/{path}", text)
+        state.note(f"{len(files)} files, for {part_of(config)}")
     return check_expected(state, config, VerificationStepType.STITCHED_IP_RTLSIM)
 
 
