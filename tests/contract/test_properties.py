@@ -84,25 +84,25 @@ def _every_input(model, features=3):
     return torch.tensor(list(itertools.product(levels, repeat=features)), dtype=torch.float32)
 
 
-@_few(100)
+@_few(60)
 @given(drawn.chains())
 def test_layers_equal_int64(example):
     _layer_equals_int64(example)
 
 
-@_few(16)
+@_few(10)
 @given(drawn.chains())
 def test_the_compiler_equals_the_library(example):
     _compiler_equals_library(example)
 
 
-@_few(10)
+@_few(7)
 @given(drawn.chains(("small",)))
 def test_the_compiler_equals_the_library_on_every_input(example):
     _compiler_equals_library(example, every_input=True)
 
 
-@_few(10)
+@_few(8)
 @given(drawn.networks())
 def test_networks(example):
     _compiler_equals_library(example, build=drawn.built_network)
