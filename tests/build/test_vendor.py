@@ -69,7 +69,7 @@ def test_projects(board: str | None, part: str, zynq: bool, tmp_path: Path) -> N
 
 def test_parts() -> None:
     assert part_of(BuildConfig(fpga_part="xczu3eg-sbva484-1-e", board="U250")) == "xczu3eg-sbva484-1-e"
-    with pytest.raises(InputError, match=r"setting 'board': unknown board 'Pynq' \(did you mean 'Pynq-Z"):
-        part_of(BuildConfig(board="Pynq"))
+    with pytest.raises(InputError, match=r"setting 'board': unknown board 'Pynq-Z3' \(did you mean 'Pynq-Z"):
+        part_of(BuildConfig(board="Pynq-Z3"))
     with pytest.raises(InputError, match="setting 'fpga_part': unknown part or board 'lfe5u'"):
         part_of(BuildConfig(fpga_part="lfe5u"))
