@@ -39,3 +39,9 @@ def test_a_concatenation_of_quant_tensors_stays_quantized_in_the_deployed_form()
     (feed,) = (str(n) for n in compiled.graph.inputs)
     (out,) = compiled.graph.run({feed: x.numpy()}).values()
     assert np.array_equal(out, deployed.numpy())
+
+
+def test_weight_normalization_of_one_weight_a_channel():
+    """The maximum over no dimension was taken over all of them."""
+    layer = qnn.QuantScaleBias(4, True, weight_quant=quant.Int8WeightNormL2PerChannelFixedPoint, weight_bit_width=2)
+    assert layer.quant_weight().scale.shape == (4,)

@@ -43,7 +43,8 @@ class LargestOverIntegers(ExtendedInjector):
             raise QuantizerValueError(NARROW_AT_ONE_BIT)
         weight = tracked_parameter_list[0].detach()
         others = [d for d in range(weight.dim()) if d != output_channel_dim]
-        largest = weight.abs().amax(others, keepdim=True).clamp_min(1e-10)
+        magnitude = weight.abs()
+        largest = (magnitude.amax(others, keepdim=True) if others else magnitude).clamp_min(1e-10)  # amax([]) is of all
         return largest / float(2 ** (bit_width - 1) - 1)
 
 
