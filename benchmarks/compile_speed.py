@@ -22,6 +22,7 @@ from networks import NETWORKS
 
 from headrace.codegen.design import generate
 from headrace.ingest import from_proto
+from headrace.layers.base import load_layers
 from headrace.passes import to_integer
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.passes.to_hardware import to_hardware
@@ -107,6 +108,7 @@ def main() -> None:
     unknown = [name for name in arguments.networks if name not in NETWORKS]
     if unknown:
         parser.error(f"no network '{unknown[0]}'; there are: {', '.join(NETWORKS)}")
+    load_layers()  # an import, like those above
     for name in arguments.networks or DEFAULT:
         measure(name, arguments.profile, arguments.rtl, arguments.qonnx)
 

@@ -172,7 +172,7 @@ class MVAU(Layer):
         """Range of the weights; bipolar when only -1 and +1 occur."""
         return value_range(self.weights)
 
-    @property
+    @cached_property
     def legal_styles(self) -> tuple[str, ...]:
         """Arithmetic that fits the operands, the preferred first."""
         w, x = self.weight_range, self.stream.range
@@ -188,7 +188,7 @@ class MVAU(Layer):
         ]
         return tuple(style for style, fits in styles if fits)
 
-    @property
+    @cached_property
     def arithmetic(self) -> str:
         """The style in use. ``and`` pays for its shared second sum only with more than one PE."""
         if self.style != "auto":
@@ -233,17 +233,17 @@ class MVAU(Layer):
         """Style ``table``: whether the inputs are taken in digits, not the weights."""
         return self.stream.bits > self.weight_range.bits
 
-    @property
+    @cached_property
     def digit_bits(self) -> int:
         """Style ``table``: bits of a digit, which the other operand fills up to the inputs of a look-up table."""
         return max(LUT_INPUTS - min(self.stream.bits, self.weight_range.bits), 1)
 
-    @property
+    @cached_property
     def digits(self) -> int:
         """Style ``table``: digits of the operand that is not taken whole."""
         return ceil(max(self.stream.bits, self.weight_range.bits) / self.digit_bits)
 
-    @property
+    @cached_property
     def pack(self) -> int:
         """Style ``packed``: products that one multiplier can give; 1 when it is no use."""
         x, w = self.stream.range, self.weight_range
