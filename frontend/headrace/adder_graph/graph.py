@@ -61,6 +61,11 @@ class Rounding:
     bits: int
     base: int = 0
 
+    def execute(self, sums: Int) -> Int:
+        """The results of *sums*, of any shape."""
+        clipped: Int = np.clip(sums >> self.shift, 0, (1 << self.bits) - 1) + self.base
+        return clipped
+
 
 @dataclass(frozen=True)
 class AdderGraph:
@@ -128,8 +133,7 @@ class AdderGraph:
         y = self.sums(x)
         if self.rounding is None:
             return y
-        clipped: Int = np.clip(y >> self.rounding.shift, 0, (1 << self.rounding.bits) - 1) + self.rounding.base
-        return clipped
+        return self.rounding.execute(y)
 
     def _operand(self, operand: Operand, values: list[Int]) -> Int:
         if operand.node == CONSTANT:

@@ -22,7 +22,8 @@ def solve(
     bias: Int | None = None,
     rounding: Rounding | None = None,
     effort: int = EFFORT,
-    slack: int = 2,
+    slack: int = SLACK,
+    total: IntRange | None = None,
 ) -> AdderGraph:
     """A graph of shared adders for ``x @ weights + bias``. The same arguments give the same graph.
 
@@ -32,13 +33,14 @@ def solve(
         bias: one value a column, 0 without.
         rounding: applied to the sums; its own rounding constant is part of ``bias``.
         effort: more of it is slower and finds smaller graphs.
+        total: range that holds the sums; their exact range without one.
         slack: how much deeper than the shallowest sums may be where that makes them smaller.
     """
     weights = np.asarray(weights, np.int64)
     bias = np.zeros(weights.shape[1], np.int64) if bias is None else np.asarray(bias, np.int64)
     scale, origin = (2, -1) if x.bipolar else (1, -(1 << (x.bits - 1)) if x.signed else 0)
     constants = bias + origin * weights.sum(axis=0)
-    total = sum_range(weights, x, bias)
+    total = sum_range(weights, x, bias) if total is None else total
     if rounding is not None:  # the clamp needs a sign, and a bit above those that it keeps
         top = 1 << (rounding.shift + rounding.bits)
         total = IntRange(min(total.lo, -top), max(total.hi, top - 1))

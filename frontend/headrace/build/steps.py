@@ -122,7 +122,7 @@ def estimate(state: BuildState, config: BuildConfig) -> BuildState:
 def generate(state: BuildState, config: BuildConfig) -> BuildState:
     """SystemVerilog, memory files, manifest, and the folding that was used."""
     state.design.plan.write(state.folder)
-    state.write(FOLDING_FILE, folding_json(state.design.hardware.graph, state.design.hardware.backends))
+    state.write(FOLDING_FILE, folding_json(state.design.folded.graph, state.design.hardware.backends))
     ips = sum(path.startswith("ip/") and path.endswith("run_hls.tcl") for path in state.design.plan.files)
     state.note(f"{len(state.design.plan.files)} files" + (f", {ips} layers as IPs in C++" if ips else ""))
     return check_expected(state, config, VerificationStepType.NODE_BY_NODE_RTLSIM)

@@ -14,6 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import ClassVar, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.adder_graph import Rounding
 from headrace.errors import FoldingError, UnsupportedError
 from headrace.ir import IntRange, Op, TensorType
 from headrace.layers.hls import HlsCall, HlsStream
@@ -189,6 +193,15 @@ class Layer(Op):
             UnsupportedError: when there is none; names the layer's kind.
         """
         raise UnsupportedError(f"layer kind {self.kind} has no HLS template; use the backend 'rtl'")
+
+    def absorb(self, after: Layer) -> Layer | None:
+        """This layer and *after*, which alone reads its output, as one layer in their place; None where that is no
+        gain."""
+        return None
+
+    def as_rounding(self) -> tuple[NDArray[np.int64], Rounding] | None:
+        """``(bias, rounding)`` when this layer is ``rounding(x + bias[c])`` for every x of its input; else None."""
+        return None
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         return tuple(stream.tensor for stream in self.outputs)

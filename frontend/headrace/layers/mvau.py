@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from headrace.adder_graph import Pipeline, Rounding
 from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.exact import matmul
@@ -26,6 +27,7 @@ from headrace.layers.memory import (
     value_range,
 )
 from headrace.layers.programme import Programme
+from headrace.layers.unrolled import graph_module, graph_resources, rounded_call, shareable, shared_adders
 from headrace.numerics import to_hex_text, weight_memory_words, words_to_ints
 
 LUT_INPUTS = 6
@@ -61,12 +63,16 @@ class MVAU(Layer):
     * ``select``: weights -1/0/+1 or inputs -1/+1 (not both bipolar): the other operand, its negation or zero;
     * ``table``: few bits: products from look-up tables of six inputs, one operand in one or two digits;
     * ``packed``: more bits: two to four products, of the PEs that share an input, from one multiplier of a DSP;
-    * ``multiply``: anything else, and what a PE alone has to multiply.
+    * ``multiply``: anything else, and what a PE alone has to multiply;
+    * ``graph``: with PE = MH and SIMD = MW, adders that the rows share (:mod:`headrace.adder_graph`). Such a layer can
+      take over the activation after it, as ``rounding``.
 
     Args:
         weights: ``(MW, MH)``, rows in stream order.
         stream: input frames ``(..., MW)``; its ``elements`` are replaced by ``simd``.
         output: range of the results, which must be proven by the caller.
+        bias: ``(MH,)``, added to the sums before ``rounding``.
+        rounding: what is applied to the sums, in style ``graph``.
     """
 
     kind: ClassVar[str] = "MVAU"
@@ -77,6 +83,8 @@ class MVAU(Layer):
     pe: int = 1
     simd: int = 1
     style: str = "auto"
+    bias: Int | None = None
+    rounding: Rounding | None = None
 
     def __post_init__(self) -> None:
         if self.weights.shape[0] != self.stream.shape[-1]:
@@ -129,6 +137,8 @@ class MVAU(Layer):
 
     @property
     def latency(self) -> int:
+        if self.arithmetic == "graph":
+            return self.adders.stages
         buffered = 1 if self.nf > 1 else 0
         return buffered + 1 + self.pipeline_depth + (self.sf - 1) + 2
 
@@ -163,7 +173,11 @@ class MVAU(Layer):
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         bound = int(np.abs(self.weights).sum(axis=0).max(initial=0)) * int(np.abs(x).max(initial=0))
-        return (matmul(x, self.weights, bound),)
+        sums = matmul(x, self.weights, bound)
+        if self.rounding is None:
+            return (sums,)
+        bias = 0 if self.bias is None else self.bias
+        return (self.rounding.execute(np.asarray(sums, np.int64) + bias),)
 
     # -- arithmetic -------------------------------------------------------------------------------------------------
 
@@ -178,6 +192,7 @@ class MVAU(Layer):
         w, x = self.weight_range, self.stream.range
         number = not (w.bipolar or x.bipolar)
         styles = [
+            ("graph", self.constant_weights and shareable(self.weights) and not (w.bipolar and self.stream.bits == 1)),
             ("xnor", w.bipolar and x.bipolar),
             ("and", w.bipolar and not x.bipolar),
             ("table", number and self.digits == 1),
@@ -264,6 +279,19 @@ class MVAU(Layer):
 
     # -- hardware ---------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def adders(self) -> Pipeline:
+        """The shared adders of style ``graph``."""
+        bias = np.zeros(self.mh, np.int64) if self.bias is None else self.bias
+        return shared_adders(self.weights, self.stream.range, bias, self.rounding, self.output)
+
+    def absorb(self, after: Layer) -> MVAU | None:
+        form = after.as_rounding() if self.arithmetic == "graph" and self.rounding is None else None
+        if form is None:
+            return None
+        bias, rounding = form
+        return replace(self, output=after.outputs[0].range, bias=np.broadcast_to(bias, (self.mh,)), rounding=rounding)
+
     @property
     def constant_weights(self) -> bool:
         """Whether every weight has its own place: no memory."""
@@ -271,6 +299,9 @@ class MVAU(Layer):
 
     def resources(self) -> Resources:
         """An estimate, calibrated against yosys in ``benchmarks/resource_model.py``: see :func:`dot_resources`."""
+        if self.arithmetic == "graph":
+            clamp = self.mh * self.output.bits if self.rounding is not None else 0
+            return graph_resources(self.weights, self.stream.bits) + Resources(clamp + 4, self.mh * self.output.bits)
         rows, lanes = self.pe + (1 if self.arithmetic == "and" else 0), self.pe * self.simd
         dot = dot_resources(self)
         doubling = self.output.bits if self.doubled else 0
@@ -289,6 +320,8 @@ class MVAU(Layer):
         return total
 
     def rtl(self) -> RtlModule:
+        if self.arithmetic == "graph":
+            return graph_module(self, self.adders)
         weight_words = weight_memory_words(self.weights.T, element_type(self.weight_range), self.pe, self.simd)
         weight_bits = self.pe * self.simd * self.weight_range.bits
         context = {
@@ -339,7 +372,9 @@ class MVAU(Layer):
             ("sf", self.sf),
             ("acc_bits", partial_sums(self.weights, self.stream.range).bits),
         )
-        return HlsCall("mvau.hpp", "mvau", parameters, self.cycles, {"weights": weights})
+        if self.rounding is None:
+            return HlsCall("mvau.hpp", "mvau", parameters, self.cycles, {"weights": weights})
+        return rounded_call(self, self.rounding, weights)
 
     @property
     def _library(self) -> tuple[str, ...]:

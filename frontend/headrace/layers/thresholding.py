@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from headrace.adder_graph import Rounding
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import Activation
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
@@ -72,6 +73,47 @@ def comparisons(thresholds: Int, base: Int, step: Int, x: IntRange, keep: bool =
     if all(np.all(values == values[:1]) for values in (cuts, base, step)):
         cuts, base, step = cuts[:1], base[:1], step[:1]
     return Comparisons(cuts - 1, base, step, x)
+
+
+def staircase(thresholds: Int, base: Int, step: Int, x: IntRange, y: IntRange) -> tuple[Int, Rounding] | None:
+    """Thresholds in arithmetic progression as ``base + clip((x + bias[c]) >> shift, 0, 2**bits - 1)``; None for others.
+
+    All channels have steps of one width, a power of two; which of them x reaches may differ. Checked on both sides of
+    every threshold that x reaches, of the function and of its new form, so that both are equal for every x.
+    """
+    levels = 1 << y.bits
+    if x.bipolar or y.bipolar or y.hi - y.lo != levels - 1 or np.any(step != 1):
+        return None
+    reached = [np.unique(row[(row > x.lo) & (row <= x.hi)]) for row in thresholds]
+    gaps = {int(gap) for row in reached for gap in np.diff(row)}
+    widths = gaps or {1 << k for k in range(x.count.bit_length() + 1)}  # one step a channel may be of any width
+    if len(gaps) > 1 or any(width & (width - 1) for width in widths):
+        return None
+
+    rows = max(thresholds.shape[0], base.size)
+    channels = list(
+        zip(np.broadcast_to(thresholds, (rows, thresholds.shape[1])), np.broadcast_to(base, rows), strict=True)
+    )
+    for width in sorted(widths):
+        found = [_row_bias(row, int(start) - y.lo, width, levels, x) for row, start in channels]
+        if None not in found:
+            return np.array(found, np.int64), Rounding(width.bit_length() - 1, y.bits, y.lo)
+    return None
+
+
+def _row_bias(row: Int, start: int, width: int, levels: int, x: IntRange) -> int | None:
+    """The bias of one channel, ``start + #{k : x >= row[k]} == clip((x + bias) // width, 0, levels - 1)``."""
+    ordered = np.sort(row)
+    reached = ordered[(ordered > x.lo) & (ordered <= x.hi)]
+    lowest = start + int((ordered <= x.lo).sum())
+    if reached.size or lowest <= 0:
+        bias = (lowest + 1) * width - int(reached[0] if reached.size else x.hi + 1)
+    else:
+        bias = lowest * width - x.lo
+    edges = np.concatenate([reached, np.arange(1, levels) * width - bias, [x.lo, x.hi]])
+    points = np.clip(np.concatenate([edges - 1, edges]), x.lo, x.hi)
+    counted = start + np.searchsorted(ordered, points, side="right")
+    return bias if np.array_equal(np.clip((points + bias) // width, 0, levels - 1), counted) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +219,9 @@ class Thresholding(Pointwise):
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         op = Activation(self.thresholds, self.base, self.step, self.output, len(self.stream.shape) - 1)
         return op.execute(*inputs)
+
+    def as_rounding(self) -> tuple[Int, Rounding] | None:
+        return staircase(self.thresholds, self.base, self.step, self.stream.range, self.output)
 
     # -- hardware ---------------------------------------------------------------------------------------------------
 

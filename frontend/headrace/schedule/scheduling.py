@@ -13,6 +13,7 @@ from headrace.schedule.budget import Budget, solve_within
 from headrace.schedule.choices import Limits
 from headrace.schedule.fifos import insert_fifos
 from headrace.schedule.folding_file import Reading, apply_folding
+from headrace.schedule.merging import merge_layers
 from headrace.schedule.solver import fastest_target, solve_folding, target_cycles
 from headrace.schedule.widths import insert_width_converters
 
@@ -113,6 +114,7 @@ def fold_by_file(
 
 
 def connect(design: HardwareDesign) -> HardwareDesign:
-    """The folded *design* with width converters, and FIFOs as deep as its schedule needs them."""
-    graph: Graph = insert_fifos(insert_width_converters(design.graph))
-    return design.with_graph(graph)
+    """The folded *design* with layers merged where that pays, width converters, and FIFOs as deep as its schedule
+    needs them."""
+    merged = merge_layers(design)
+    return merged.with_graph(insert_fifos(insert_width_converters(merged.graph)))

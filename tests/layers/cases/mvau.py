@@ -1,8 +1,11 @@
 """MVAU: every arithmetic, folded, unrolled, over images, and at the edges of ranges."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.adder_graph import Rounding
 from headrace.ir import IntRange
 from headrace.ir.exact import accumulator_range
 from headrace.layers import StreamType
@@ -32,7 +35,27 @@ def integers(lo: int, hi: int, k: int, m: int) -> NDArray[np.int64]:
     return RNG.integers(lo, hi, (k, m), endpoint=True)
 
 
+def rounded(x: IntRange, weights: NDArray[np.int64], shift: int, bits: int, base: int = 0) -> MVAU:
+    """An unrolled layer with its activation."""
+    plain = mvau(x, weights, weights.shape[1], weights.shape[0])
+    bias = RNG.integers(-30, 30, weights.shape[1])
+    top = (1 << bits) - 1
+    return replace(plain, output=IntRange(base, base + top), bias=bias, rounding=Rounding(shift, bits, base))
+
+
 CASES = {
+    "graph_uint3": mvau(IntRange(0, 7), integers(-4, 3, 16, 16), 16, 16),
+    "graph_image": mvau(IntRange(-8, 7), integers(-7, 7, 18, 8), 8, 18, lead=(2, 3)),
+    "graph_wide": mvau(IntRange(0, 255), integers(-128, 127, 5, 4), 4, 5),
+    "graph_bipolar": mvau(BIPOLAR, integers(-7, 7, 12, 5), 5, 12),
+    "graph_zero_columns": mvau(IntRange(-8, 7), integers(-3, 3, 6, 4) * np.array([0, 1, 0, 1]), 4, 6),
+    "graph_rounded": rounded(IntRange(0, 15), integers(-7, 7, 20, 6), 4, 4),
+    "graph_rounded_signed": rounded(IntRange(-8, 7), integers(-7, 7, 9, 5), 2, 3, base=-4),
+    "graph_rounded_to_bits": rounded(IntRange(0, 3), integers(-2, 1, 9, 5), 0, 1),
+    "graph_never_clamped": rounded(IntRange(0, 1), integers(0, 1, 3, 2), 0, 7),
+    "unrolled_multiply": mvau(IntRange(-8, 7), integers(-8, 7, 9, 5), 5, 9, "multiply"),
+    "unrolled_select": mvau(IntRange(0, 3), integers(-1, 1, 8, 6), 6, 8, "select"),
+    "unrolled_and": mvau(IntRange(0, 3), signs(8, 6), 6, 8, "and"),
     "int4_folded": mvau(IntRange(-8, 7), integers(-8, 7, 24, 12), 3, 4),
     "int4_serial": mvau(IntRange(-8, 7), integers(-8, 7, 6, 4), 1, 1),
     "int4_all_rows": mvau(IntRange(-8, 7), integers(-8, 7, 24, 6), 6, 4),
