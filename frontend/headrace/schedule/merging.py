@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.ir import Op
+from headrace.ir import Op, Value
 from headrace.ir.integer import Reshape
 from headrace.layers.base import Layer
 from headrace.passes.hardware_design import HardwareDesign
@@ -14,12 +14,12 @@ from headrace.schedule.streams import links, rebuild
 def merge_layers(design: HardwareDesign) -> HardwareDesign:
     """The folded *design* with every layer merged into the one before it that offers to take it over.
 
-    What is left of a merged layer is a wire of its name. Only streams whose two ends move words of one width are looked
-    at; values between merged layers exist no more, so that they have no place either.
+    The merged layer has the name of the first; what is left of the second is a wire of its name. Only streams whose two
+    ends move words of one width are looked at. The values between the two exist no more, so that they have no place.
     """
     graph = design.graph
     replaced: dict[str, Op] = {}
-    merged: set[str] = set()
+    merged: dict[str, str] = {}  # the layer that took another over, by the other
     for link in links(graph):
         source, target = link.source.node, link.target.node
         first, after = (replaced.get(node, graph.op(node)) for node in (source, target))
@@ -30,8 +30,13 @@ def merge_layers(design: HardwareDesign) -> HardwareDesign:
         both = first.absorb(after)
         if both is not None and both.outputs == after.outputs:
             replaced[source], replaced[target] = both, Reshape(after.outputs[0].shape)
-            merged.add(source)
+            merged[target] = source
     if not merged:
         return design
-    places = {node: place for node, place in design.places.items() if place.value.node not in merged}
+    gone = set(merged.values())
+    places = {
+        node: replace(place, value=Value(merged.get(place.value.node, place.value.node), place.value.port))
+        for node, place in design.places.items()
+        if place.value.node not in gone
+    }
     return replace(design, graph=rebuild(graph, replaced), places=places)
