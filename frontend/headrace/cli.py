@@ -141,6 +141,9 @@ def build(
     target_fps: TargetFps = None,
     clock_mhz: ClockMhz = None,
     folding: FoldingFile = None,
+    unroll: Annotated[
+        bool, typer.Option("--unroll", help="Fold every layer as far as it goes: a vector a cycle, in shared adders.")
+    ] = False,
     fit: Annotated[
         str | None, typer.Option("--fit", metavar="PART", help="Part or board whose resources the design must fit.")
     ] = None,
@@ -167,7 +170,9 @@ def build(
 
     chosen = backend.value if backend else None
     limits = limits_of(limit or [])
-    given = Overrides(output, target_fps, clock_mhz, folding, fit, limits, chosen, start_step, stop_step)
+    given = Overrides(
+        output, target_fps, clock_mhz, folding, fit, limits, chosen, start_step, stop_step, unroll or None
+    )
     model, settings = settings_of(model, config, finn_config, given)
     journal = _journal()
     design = build_design(model, config=settings, journal=journal)

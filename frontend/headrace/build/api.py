@@ -30,6 +30,7 @@ class BuildSettings(TypedDict, total=False):
 
     name: str | None
     target_fps: float | None
+    unroll: bool
     clock_mhz: float
     synth_clk_period_ns: float
     folding: Path | str | Folding | None

@@ -26,6 +26,7 @@ class Overrides:
     backend: str | None = None
     start_step: str | None = None
     stop_step: str | None = None
+    unroll: bool | None = None
 
 
 def settings_of(

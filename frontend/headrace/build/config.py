@@ -31,7 +31,7 @@ from headrace.build.vocabulary import (
     hw_codegen_dataflow_steps,
 )
 from headrace.codegen.design import Backend
-from headrace.errors import InputError, did_you_mean
+from headrace.errors import FoldingError, InputError, did_you_mean
 from headrace.schedule import Budget, Goal
 from headrace.schedule.folding_file import Reading, read_folding
 
@@ -68,6 +68,7 @@ class BuildConfig(FinnSettings):
         output_dir: folder to write; it may be new, empty, or an earlier build, which is replaced by a whole one.
         synth_clk_period_ns: clock period in nanoseconds that rates refer to.
         target_fps: frames a second to fold for; None folds for a modest rate by default.
+        unroll: folds every layer as far as it goes: one vector a cycle from each matrix, as shared adders.
         folding: PE and SIMD by layer, overriding what the target would choose.
         folding_config_file: JSON file that holds a folding dictionary.
         board: board that the project beside the stitched RTL is for.
@@ -105,6 +106,7 @@ class BuildConfig(FinnSettings):
     output_dir: PathLike | None = None
     synth_clk_period_ns: Positive = 5.0
     target_fps: Positive | None = None
+    unroll: bool = False
     folding: Folding | None = None
     folding_config_file: PathLike | None = None
     specialize_layers_config_file: PathLike | None = None
@@ -169,11 +171,14 @@ class BuildConfig(FinnSettings):
         """What the design is folded for.
 
         Raises:
-            FoldingError: when the part or a resource is not known.
+            FoldingError: when the part or a resource is not known, or the goals exclude each other.
         """
         limited = self.fit_part is not None or self.resource_limits is not None
+        if self.unroll and (limited or self.target_fps is not None):
+            other = "a target rate" if self.target_fps is not None else "resources to fit"
+            raise FoldingError(f"unroll folds every layer as far as it goes and leaves no choice for {other}; give one")
         budget = Budget.of(self.fit_part, self.resource_limits) if limited else None
-        return Goal(self.target_fps, self.clock_mhz, self.mvau_wwidth_max, self.finn_compatible, budget)
+        return Goal(self.target_fps, self.clock_mhz, self.mvau_wwidth_max, self.finn_compatible, budget, self.unroll)
 
     def with_folding_read(self) -> Self:
         """This configuration with the content of ``folding_config_file`` in ``folding``.

@@ -10,11 +10,12 @@ from headrace.errors import FoldingError
 from headrace.ir import Graph
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.schedule.budget import Budget, solve_within
-from headrace.schedule.choices import Limits
+from headrace.schedule.choices import Limits, extreme
 from headrace.schedule.fifos import insert_fifos
 from headrace.schedule.folding_file import Reading, apply_folding
 from headrace.schedule.merging import merge_layers
 from headrace.schedule.solver import fastest_target, solve_folding, target_cycles
+from headrace.schedule.streams import layers, rebuild
 from headrace.schedule.widths import insert_width_converters
 
 
@@ -61,6 +62,7 @@ class Goal:
         widest: most bits of weights that one PE reads a cycle; None for any number.
         best_effort: fold for the fastest rate that there is, with a note, instead of refusing one that is out of reach.
         budget: the most resources that the design may take, estimated; None for any.
+        unroll: fold every layer as far as it goes, whatever it takes.
     """
 
     target_fps: float | None = None
@@ -68,6 +70,7 @@ class Goal:
     widest: int | None = None
     best_effort: bool = False
     budget: Budget | None = None
+    unroll: bool = False
 
 
 def fold_for_rate(design: HardwareDesign, goal: Goal) -> HardwareDesign:
@@ -76,6 +79,9 @@ def fold_for_rate(design: HardwareDesign, goal: Goal) -> HardwareDesign:
     Raises:
         FoldingError: when the rate cannot be reached, or what reaches it does not fit; names the layer.
     """
+    if goal.unroll:
+        found = layers(design.graph).items()
+        return design.with_graph(rebuild(design.graph, {node: extreme(layer, max) for node, layer in found}))
     if goal.target_fps is None:
         return design.with_graph(_solved(design, None, goal))
     cycles = target_cycles(goal.target_fps, goal.clock_mhz)
