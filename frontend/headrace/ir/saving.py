@@ -33,7 +33,7 @@ VERSION = 1
 
 TEXT = "graph.json"
 
-PACKAGES = ("ir", "layers", "ingest")
+PACKAGES = ("adder_graph", "ir", "layers", "ingest")
 """Parts of Headrace whose classes a file may name."""
 
 _CLASS = re.compile(r"(?P<module>[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)*)\.(?P<name>[A-Z][A-Za-z0-9]*)")
