@@ -84,6 +84,22 @@ def memory_resources(depth: int, width: int) -> Resources:
     return Resources(bram18=ceil(width / words) * ceil(depth / (16384 if words == 1 else depth)))
 
 
+def rom_bits(depth: int, width: int) -> int:
+    """Bits of a word of constants that differ: a short memory has few columns that are not equal to another."""
+    if depth >= 16:
+        return width
+    columns = 1 << depth
+    return ceil(columns * (1 - (1 - 1 / columns) ** width))
+
+
+def rom_resources(depth: int, width: int) -> Resources:
+    """Estimate of a memory of constants with a register behind it, which a block RAM has inside."""
+    if ram_style(depth, width) == "block":
+        return memory_resources(depth, width)
+    different = rom_bits(depth, width)
+    return memory_resources(depth, different) + Resources(ff=different)
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Constants that a module reads: one word becomes a literal, more become a memory.

@@ -24,6 +24,7 @@ from headrace.layers.memory import (
     memory_resources,
     partial_sums,
     ram_style,
+    rom_resources,
     value_range,
 )
 from headrace.layers.programme import Programme
@@ -312,9 +313,7 @@ class MVAU(Layer):
         )
         if not self.constant_weights:
             weight_bits = lanes * self.weight_range.bits
-            total += memory_resources(self.nf * self.sf, weight_bits)
-            if ram_style(self.nf * self.sf, weight_bits) == "distributed":  # a block RAM has a register of its own
-                total += Resources(ff=weight_bits)
+            total += rom_resources(self.nf * self.sf, weight_bits)
         if self.nf > 1:
             total += memory_resources(2 * self.sf, self.inputs[0].word_bits)
         return total

@@ -15,7 +15,7 @@ from headrace.ir.integer import Activation
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.lookup import Lookup
-from headrace.layers.memory import Int, Table, index_bits, memory_resources, ram_style
+from headrace.layers.memory import Int, Table, index_bits, memory_resources, ram_style, rom_resources
 from headrace.layers.pointwise import Pointwise
 from headrace.layers.threshold_line import Line, fit_line
 from headrace.numerics import interleave_channels
@@ -245,20 +245,40 @@ class Thresholding(Pointwise):
             return self.lookup.resources()
         if self.style == "line" and self.line is not None:
             return self._line_resources(self.line)
-        bits, out, parallel = self.stream.bits, self.output.bits, self.style == "parallel"
-        comparators = self.steps if parallel else self.levels
-        known = self.groups == 1 and parallel  # constants halve a comparator again
-        lut = self.pe * (comparators * bits * (0.3 if known else 0.5) + out)
-        ff = self.pe * (comparators + out) + bits * self.pe * (1 if parallel else self.levels)
-        if parallel:
-            lut += self.pe * (self.steps - self.levels)
-        total = Resources(lut + 8, ff + 12.0)
-        if parallel:
-            return total + (memory_resources(self.groups, self.lanes * self.steps * bits) if not known else Resources())
-        for level in range(self.levels):
-            if self.groups << level > 1:
-                for _ in range(self.pe):
-                    total += memory_resources(self.groups << level, bits)
+        return self._parallel_resources() if self.style == "parallel" else self._search_resources()
+
+    def _parallel_resources(self) -> Resources:
+        """Half a LUT a bit of a comparator, less with constants; a count of the results; the memory."""
+        bits, pe, steps = self.stream.bits, self.pe, self.steps
+        compared = bits * (0.3 if self.groups == 1 else 0.5)
+        counted = 3.0 * (steps - self.levels)
+        total = Resources(
+            pe * (steps * compared + counted + self.output.bits) + 8, pe * (steps + self.output.bits) + 4.0
+        )
+        if self.groups == 1:
+            return total
+        fetched = Resources(2.0 * index_bits(self.groups), pe * bits + 2.0 * index_bits(self.groups))
+        width = self.lanes * steps * bits
+        memory = rom_resources(self.groups, width)
+        shared = (
+            1 + min(self.groups, 64) / 64 * min(width, 256) / 256
+        )  # yosys shares parts of wide words, to their loss
+        return total + fetched + replace(memory, lut=shared * memory.lut)
+
+    def _search_resources(self) -> Resources:
+        """For every level a comparator, a memory and the input that is handed on."""
+        bits, pe, levels = self.stream.bits, self.pe, self.levels
+        group = index_bits(self.groups) if self.groups > 1 else 0
+        total = Resources(
+            pe * (levels * bits * 0.5 + self.output.bits) + 8 + group,
+            pe * (levels * bits + levels * (levels - 1) / 2 + self.output.bits) + levels + 1.0 + group * levels,
+        )
+        for level in range(levels):
+            if level == 0 and 1 < self.groups < 16:  # the memories of all lanes have one address: equal columns are one
+                total += rom_resources(self.groups, pe * bits)
+            elif self.groups << level > 1:
+                for _ in range(pe):
+                    total += rom_resources(self.groups << level, bits)
         return total
 
     @property

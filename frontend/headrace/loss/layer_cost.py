@@ -125,6 +125,14 @@ def memory(depth: int, width: Tensor) -> Tensor:
     return torch.where(depth * width.detach() > 4096, _with_gradient(blocks, smooth), tables)
 
 
+def _constants(depth: int, width: Tensor) -> Tensor:
+    """A memory of constants: of a short one few columns differ."""
+    if depth >= 16:
+        return memory(depth, width)
+    columns = 1 << depth
+    return memory(depth, _with_gradient(torch.ceil(columns * (1 - (1 - 1 / columns) ** width.detach())), width))
+
+
 def tree(terms: int, bits: Tensor, limit: Tensor) -> Tensor:
     """An adder tree of pairs: a LUT a bit, one more bit a level, never more than *limit*."""
     total = torch.zeros_like(bits)
@@ -215,7 +223,7 @@ def matrix_luts(
     rows = pe + (1 if gated else 0)
     total = 25.0 + rows * (row * (density if unrolled else 1.0) + width) + (pe * acc if counted_pairs else 0.0)
     if not unrolled:
-        total = total + memory(passes * words, pe * simd * w.bits)
+        total = total + _constants(passes * words, pe * simd * w.bits)
     if passes > 1:
         total = total + memory(2 * words, simd * x.bits)
     return total + _window(shape, x, simd)
@@ -263,13 +271,17 @@ def threshold_luts(channels: int, elements: int, bits: Tensor, acc: Tensor, cycl
     pe = next((d for d in _divisors(channels) if elements // d <= cycles), channels)
     groups = channels // pe
     steps = 2.0**bits - 1.0
-    parallel = pe * (steps * acc * (0.3 if groups == 1 else 0.5) + bits + steps - bits)
+    index = max((groups - 1).bit_length(), 1)
+    parallel = pe * (steps * acc * (0.3 if groups == 1 else 0.5) + bits + 3.0 * (steps - bits))
     if groups > 1:
-        parallel = parallel + math.ceil(groups / 64) * pe * steps * acc
-    search = pe * (bits * acc * 0.5 + bits)
+        width = pe * steps * acc
+        shared = 1 + min(groups, 64) / 64 * torch.clamp(width.detach(), max=256.0) / 256
+        parallel = parallel + 2.0 * index + shared * _constants(groups, width)
+    search = pe * (bits * acc * 0.5 + bits) + (index if groups > 1 else 0)
     for level in range(int(math.log2(4096))):
         if groups << level > 1:
-            table = pe * memory(groups << level, acc)
+            joint = level == 0 and groups < 16
+            table = _constants(groups, pe * acc) if joint else pe * _constants(groups << level, acc)
             search = search + torch.where(bits.detach() > level, table, 0.0)
     # The tables double with every level: their gradient is that of the last one.
     smooth = pe * acc * (bits * 0.5 + groups * steps / 64)
