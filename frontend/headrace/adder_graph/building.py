@@ -130,7 +130,7 @@ class Builder:
             return Operand(CONSTANT, constant=bias % modulus)
         leaf = min(
             (t for t in terms if self.width[t.node] <= TABLE_BITS),
-            key=lambda t: (self.depth[t.node], self.width[t.node], abs(t.weight), t),
+            key=lambda t: (self.depth[t.node], abs(t.weight) == 1, self.width[t.node], abs(t.weight), t),
             default=None,
         )
         path = self._tree(terms, leaf, limit)
