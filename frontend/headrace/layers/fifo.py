@@ -9,7 +9,7 @@ from headrace.errors import FoldingError
 from headrace.ir import Array
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType
 from headrace.layers.hls import HlsStream
-from headrace.layers.memory import index_bits, memory_resources, ram_style
+from headrace.layers.memory import index_bits, ram_resources, ram_style
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +53,11 @@ class FIFO(Layer):
         bits = self.stream.word_bits
         if self.depth <= 2:
             return Resources(lut=self.depth * 2.0 + (bits if self.depth == 2 else 0), ff=self.depth * (bits + 1.0))
-        control = 3 * index_bits(self.depth)
-        return memory_resources(self.depth - 1, bits) + Resources(lut=control + 4.0, ff=control + bits + 1.0)
+        words = self.depth - 1
+        index = index_bits(words)
+        control = (3.0 if words & (words - 1) == 0 else 4.5) * index + 3.0
+        total = ram_resources(words, bits) + Resources(lut=control, ff=2.0 * index + words.bit_length() + 1.0)
+        return total if ram_style(words, bits) == "block" else total + Resources(ff=bits)
 
     def rtl(self) -> RtlModule:
         words = self.depth - 1  # in the memory; the output register holds one more

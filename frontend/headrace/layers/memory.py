@@ -84,6 +84,15 @@ def memory_resources(depth: int, width: int) -> Resources:
     return Resources(bram18=ceil(width / words) * ceil(depth / (16384 if words == 1 else depth)))
 
 
+def ram_resources(depth: int, width: int) -> Resources:
+    """Estimate of a memory with a writing and a reading port: six bits in four LUTs up to 32 words, three up to 64."""
+    if ram_style(depth, width) == "block":
+        return memory_resources(depth, width)
+    if depth <= 32:
+        return Resources(lut=4.0 * ceil(width / 6))
+    return Resources(lut=4.0 * ceil(width / 3) if depth <= 64 else 2.0 * ceil(depth / 64) * width)
+
+
 def rom_bits(depth: int, width: int) -> int:
     """Bits of a word of constants that differ: a short memory has few columns that are not equal to another."""
     if depth >= 16:

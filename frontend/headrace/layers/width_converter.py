@@ -63,11 +63,12 @@ class StreamingDataWidthConverter(Layer):
         return inputs
 
     def resources(self) -> Resources:
-        """An estimate: the registers of both sides, a multiplexer LUT a bit where a block is shifted."""
-        block = self.block * self.stream.bits
-        collected = block - self.inputs[0].word_bits if self.cut > 1 else 0
-        shift = block if self.cut > 1 else 0
-        return Resources(lut=shift + 12.0, ff=block + collected + 12.0)
+        """An estimate: registers and counters, and a multiplexer a bit where a block is shifted."""
+        block, word = self.block * self.stream.bits, self.outputs[0].word_bits
+        if self.cut == 1:
+            return Resources(lut=4.0 + self.collected.bit_length(), ff=block + self.collected.bit_length())
+        counters = self.cut.bit_length() + (self.collected - 1).bit_length()
+        return Resources(lut=block - word + 14.0, ff=2.0 * block - self.inputs[0].word_bits + counters)
 
     def rtl(self) -> RtlModule:
         context = {
