@@ -87,7 +87,7 @@ class Offer:
 
     def within(self, target: int) -> Iterator[Choice]:
         """For every combination of the other values, the smallest of the last that takes at most *target* cycles a
-        frame, and :data:`SPARE` more."""
+        frame, :data:`SPARE` more, and the largest: what is all unfolded needs no memory for its constants."""
         if not self.names:
             choice = self.folded(())
             if choice is not None and choice.layer.cycles <= target:
@@ -96,7 +96,7 @@ class Offer:
         *others, last = self._options
         for values in itertools.product(*others):
             first = self._first_within(values, last, target)
-            for value in last[first : first + 1 + SPARE]:
+            for value in dict.fromkeys((*last[first : first + 1 + SPARE], *last[max(first, len(last) - 1) :])):
                 choice = self.folded((*values, value))
                 if choice is not None:
                     yield choice
