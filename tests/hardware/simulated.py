@@ -35,13 +35,14 @@ def check_rtl(
     folder: Path,
     settings: Settings = Settings(),
     name: str = "design",
+    pixels: Mapping[str, int] | None = None,
     **stalls: float,
 ) -> HardwareDesign:
     """Generate *core*, simulate it, and compare all its streams and outputs with the graphs.
 
     Without stalls, a design must also keep its rate: the interval is at most 2 % over the slowest layer's cycles.
     """
-    design = schedule(to_hardware(core), settings)
+    design = schedule(to_hardware(core, pixels), settings)
     plan = generate(design, name)
     write_plan(plan, folder)
     packed = design.pack_frames(feeds)

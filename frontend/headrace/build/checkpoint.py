@@ -49,7 +49,7 @@ def save_checkpoint(before: BuildState, state: BuildState, step: str, lost: str 
         "step": step,
         "model": state.model_file,
         "name": design.name,
-        "folding": write_folding(design.folded.graph, design.folded.backends) if design.reached("folded") else None,
+        "folding": _folding(design) if design.reached("folded") else None,
         "connected": design.reached("hardware"),
         "notes": list(design.folded.notes) if design.reached("folded") else [],
         "comparisons": [asdict(c) for c in state.comparisons],
@@ -58,6 +58,12 @@ def save_checkpoint(before: BuildState, state: BuildState, step: str, lost: str 
     (folder / f"{step}.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     _save_graphs(before.design, design, folder, step if lost else Path(state.model_file).stem)
     return state
+
+
+def _folding(design: Design) -> dict[str, Any]:
+    return {
+        k: dict(v) for k, v in write_folding(design.folded.graph, design.folded.backends, design.folded.pixels).items()
+    }
 
 
 def _save_graphs(before: Design, design: Design, folder: Path, stem: str) -> None:
@@ -85,7 +91,7 @@ def restore(folder: Path, step: str, config: BuildConfig, journal: Journal, file
         model_file = Path(data["model"]).name
         model = read_onnx(folder / FOLDER / model_file)
         named = config.model_copy(update={"name": config.name or data["name"]})
-        design = Design(from_proto(model, str(file)), named)
+        design = Design(from_proto(model, str(file)), named, kept_folding=data["folding"])
         if data["folding"] is not None:
             folded = fold_by_file(design.unfolded, data["folding"], file=f"{step}.json")
             design = design.with_stage(folded=replace(folded, notes=tuple(data["notes"])))

@@ -25,9 +25,19 @@ from headrace.errors import InputError, did_you_mean, printable
 from headrace.ir import Array, Graph
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.passes.partition import Partition
+from headrace.passes.pixels import pixels_for
 from headrace.passes.to_hardware import to_hardware
 from headrace.passes.to_integer import IntegerModel, to_integer
-from headrace.schedule import Performance, connect, fold_by_file, fold_for_rate, performance, target_cycles
+from headrace.schedule import (
+    Performance,
+    asked_pixels,
+    connect,
+    fold_by_file,
+    fold_for_rate,
+    performance,
+    target_cycles,
+)
+from headrace.schedule.folding_file import PIXELS
 
 LIVE_ELEMENTS = 2**24
 """Most elements of one tensor that a graph computes at once; a larger batch is run in pieces."""
@@ -114,7 +124,19 @@ class Design:
         Raises:
             UnsupportedError: as :attr:`parts`, or when an integer operator has no layer.
         """
-        return to_hardware(self.parts.core)
+        return to_hardware(self.parts.core, self._pixels())
+
+    def _pixels(self) -> dict[str, int]:
+        """How many pixels convolutions make at once: as a folding says, else as the rate needs."""
+        core, config = self.parts.core, self.config
+        if self._kept_folding is not None:
+            return _asked(core, self._kept_folding, FOLDING_FILE)
+        found: dict[str, int] = {}
+        if config.target_fps is not None:
+            found = pixels_for(core, target_cycles(config.target_fps, config.clock_mhz))
+        if config.folding is not None and not config.finn_compatible:
+            found |= _asked(core, config.folding, config.folding_source)
+        return found
 
     @cached_property
     def folded(self) -> HardwareDesign:
@@ -317,3 +339,10 @@ def run_frames(graph: Graph, feeds: Mapping[str, Array], journal: Journal) -> di
         pieces.append(plain_arrays(graph.run({name: array[start : start + size] for name, array in feeds.items()})))
     computed = {name: np.concatenate([piece[name] for piece in pieces]) for name in graph.outputs}
     return computed | graph.constant_outputs
+
+
+def _asked(core: Graph, folding: Folding, file: str) -> dict[str, int]:
+    """The pixels at once that a folding dictionary asks for; layers are made only where it does."""
+    if all(PIXELS not in values for values in folding.values()):
+        return {}
+    return asked_pixels(to_hardware(core).graph, folding, file)

@@ -81,7 +81,7 @@ def hardware_config(design: Design) -> Data:
     keys = layer_keys(design)
     depths = {node: {"depth": fifo.depth} for node, fifo in fifos(design.hardware.graph).items()}
     return {
-        **write_folding(design.folded.graph, design.hardware.backends),
+        **write_folding(design.folded.graph, design.hardware.backends, design.hardware.pixels),
         **{keys[node]: depth for node, depth in depths.items()},
     }
 

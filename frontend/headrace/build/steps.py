@@ -47,7 +47,7 @@ def lower(state: BuildState, config: BuildConfig) -> BuildState:
     """Integer operators become hardware layers; a folding file to start from is written."""
     graph = state.design.unfolded.graph
     state.note(f"{len(layers(graph))} layers")
-    state.write("template_folding_config.json", folding_json(graph))
+    state.write("template_folding_config.json", folding_json(graph, pixels=state.design.unfolded.pixels))
     return state
 
 
@@ -71,7 +71,7 @@ def fold_to_rate(state: BuildState, config: BuildConfig) -> BuildState:
     _warn_of_new_notes(state, before, folded)
     state.note(_slowest(folded))
     if config.target_fps is not None:
-        state.write("auto_folding_config.json", folding_json(folded.graph))
+        state.write("auto_folding_config.json", folding_json(folded.graph, pixels=folded.pixels))
     return state.with_stage(folded=folded)
 
 
@@ -122,7 +122,7 @@ def estimate(state: BuildState, config: BuildConfig) -> BuildState:
 def generate(state: BuildState, config: BuildConfig) -> BuildState:
     """SystemVerilog, memory files, manifest, and the folding that was used."""
     state.design.plan.write(state.folder)
-    state.write(FOLDING_FILE, folding_json(state.design.folded.graph, state.design.hardware.backends))
+    state.write(FOLDING_FILE, _final_folding(state))
     ips = sum(path.startswith("ip/") and path.endswith("run_hls.tcl") for path in state.design.plan.files)
     state.note(f"{len(state.design.plan.files)} files" + (f", {ips} layers as IPs in C++" if ips else ""))
     return check_expected(state, config, VerificationStepType.NODE_BY_NODE_RTLSIM)
@@ -182,6 +182,11 @@ NOT_MADE = {
 """Outputs of FINN that a build does not make, and why."""
 
 _DRIVERS = {DataflowOutputType.PYNQ_DRIVER: "driver", DataflowOutputType.DEPLOYMENT_PACKAGE: "deploy/driver"}
+
+
+def _final_folding(state: BuildState) -> str:
+    folded, whole = state.design.folded, state.design.hardware
+    return folding_json(folded.graph, whole.backends, whole.pixels)
 
 
 def _folded(state: BuildState) -> HardwareDesign:

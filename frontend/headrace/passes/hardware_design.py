@@ -48,6 +48,7 @@ class HardwareDesign:
         places: by node of the integer graph, where its first output is; for comparing stage by stage.
         notes: what the user asked for without effect, one sentence each.
         backends: ``"rtl"`` or ``"hls"`` for the layers of which one was asked for.
+        pixels: how many pixels of a row a convolution makes at once, by its node, where it is more than one.
     """
 
     graph: Graph
@@ -56,6 +57,7 @@ class HardwareDesign:
     places: Mapping[str, Place]
     notes: tuple[str, ...] = ()
     backends: Mapping[str, str] = field(default_factory=dict)
+    pixels: Mapping[str, int] = field(default_factory=dict)
 
     def with_graph(self, graph: Graph) -> HardwareDesign:
         """The same ports and places on a refolded or otherwise transformed graph, which keeps the node names."""

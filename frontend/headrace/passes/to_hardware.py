@@ -8,7 +8,8 @@ out folded as little as possible.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import networkx as nx
 
@@ -19,25 +20,36 @@ from headrace.layers.base import Layer, StreamType, lower
 from headrace.passes.forks import duplicate_forks, fresh_name
 from headrace.passes.hardware_design import HardwareDesign, Place, Port
 from headrace.passes.layout import Layout
+from headrace.passes.pixels import block_pixels
 from headrace.passes.placement import OrderError, Placed, place, reordered, wanted_axes
 
 
-def to_hardware(core: Graph) -> HardwareDesign:
+def to_hardware(core: Graph, pixels: Mapping[str, int] | None = None) -> HardwareDesign:
     """The layers that compute *core*, an integer graph of :mod:`headrace.ir.integer`.
 
     Every value has one reader afterwards: forks have become layers of their own. What no output needs is left out.
 
+    Args:
+        core: the integer graph.
+        pixels: by node of a convolution, how many pixels of a row it is to make at once
+            (:mod:`headrace.passes.pixels`).
+
     Raises:
         UnsupportedError: for an operator without a layer; names the node.
+        FoldingError: when a number of *pixels* does not fit.
     """
-    return _Lowering(core).design()
+    blocked = block_pixels(core, pixels or {})
+    design = _Lowering(blocked.graph, core).design()
+    places = {node: blocked.place(node, place) for node, place in design.places.items()}
+    return replace(design, places=places, pixels={n: m for n, m in (pixels or {}).items() if m != 1})
 
 
 class _Lowering:
     """The state of one run: the hardware graph as far as it is built."""
 
-    def __init__(self, core: Graph) -> None:
-        self.core = core
+    def __init__(self, core: Graph, before: Graph) -> None:
+        """*core* is lowered; *before*, the same with every pixel for itself, says how inputs should arrive."""
+        self.core, self.before = core, before
         self.graph = Graph(core.name, core.file)
         self.places: dict[Value, Place] = {}
         self.inputs: list[Port] = []
@@ -58,7 +70,7 @@ class _Lowering:
             else:
                 self._operator(node, op)
         self._check_outputs()
-        order = {name: k for k, name in enumerate((*self.core.inputs, *self.core.outputs))}
+        order = {name: k for k, name in enumerate((*self.before.inputs, *self.before.outputs))}
         inputs = tuple(sorted(self.inputs, key=lambda p: order[p.name]))
         outputs = tuple(sorted(self.outputs, key=lambda p: order[p.name]))
         places = {value.node: where for value, where in self.places.items() if value.port == 0}
@@ -67,7 +79,7 @@ class _Lowering:
     def _input(self, node: str) -> None:
         value = Value(node)
         type_ = self.core.type(value)
-        layout = Layout.by_axes(type_.shape, _input_axes(self.core, value))
+        layout = Layout.by_axes(type_.shape, _input_axes(self.before, value))
         if len(layout.frame) > 3:
             layout = layout.reframed((layout.size // layout.frame[-1], layout.frame[-1]))
         stream = StreamType(layout.frame, type_.int_range)

@@ -2,7 +2,15 @@
 
 from headrace.schedule.budget import Budget, solve_within
 from headrace.schedule.fifos import fifo_depths, insert_fifos
-from headrace.schedule.folding_file import Applied, Reading, apply_folding, folding_json, read_folding, write_folding
+from headrace.schedule.folding_file import (
+    Applied,
+    Reading,
+    apply_folding,
+    asked_pixels,
+    folding_json,
+    read_folding,
+    write_folding,
+)
 from headrace.schedule.performance import LayerPerformance, Performance, performance
 from headrace.schedule.scheduling import FoldingSettings, Goal, connect, fold_by_file, fold_for_rate, schedule
 from headrace.schedule.solver import default_target, fastest_target, solve_folding, target_cycles
@@ -17,6 +25,7 @@ __all__ = [
     "Performance",
     "Reading",
     "apply_folding",
+    "asked_pixels",
     "connect",
     "default_target",
     "fastest_target",

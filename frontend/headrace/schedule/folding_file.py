@@ -44,7 +44,7 @@ FINN_KINDS = {
 FINN_ONLY = (
     "mem_mode", "resType", "runtime_writeable_weights", "pumpedMemory", "impl_style",
     "parallel_window", "inFIFODepths", "outFIFODepths", "mlo_max_iter", "depth_trigger_uram", "depth_trigger_bram",
-    "cpp_interface", "hls_style", "use_ocm", "slr", "partition_id", "device_id", "noActivation", "M", "depth",
+    "cpp_interface", "hls_style", "use_ocm", "slr", "partition_id", "device_id", "noActivation", "depth",
 )  # fmt: skip
 """FINN's settings that have no meaning here and change no result: accepted, with a note."""
 
@@ -73,6 +73,9 @@ BACKEND_KEYS = ("backend", "preferred_impl_style")
 """Settings that say how a layer is made; the second is FINN's, where it may be empty."""
 
 LAYER_BACKENDS = ("rtl", "hls")
+
+PIXELS = "M"
+"""How many pixels of a row a convolution makes at once; FINN has it at the sliding window, where it is noted only."""
 
 _KEY = re.compile(r"(?P<kind>[A-Za-z]\w*?)(?:_hls|_rtl|_Batch|_batch)?_(?P<index>\d+)")
 _DEFAULTS = "Defaults"
@@ -129,8 +132,34 @@ def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def write_folding(graph: Graph, backends: Mapping[str, str] | None = None) -> dict[str, Settings]:
-    """The folding of *graph* in the form that :func:`apply_folding` reads, with the *backends* of layers."""
+def asked_pixels(graph: Graph, settings: Mapping[str, Settings], file: str = "folding.json") -> dict[str, int]:
+    """How many pixels at once *settings* ask for (``M``), by node; what asks for none is left out.
+
+    Args:
+        graph: layers without width converters and FIFOs, each pixel for itself or not.
+        settings: as :func:`read_folding` returns them.
+        file: what messages call their source.
+
+    Raises:
+        FoldingError: when a number is none.
+    """
+    keys_of, found = numbered(graph), layers(graph)
+    asked: dict[str, int] = {}
+    for key, values in settings.items():
+        value = values.get(PIXELS, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise FoldingError(f'{file}, key "{key}": M={value!r} must be a number of pixels, 1 or more')
+        node = _find(key, keys_of, found)
+        if node is not None and value > 1:
+            asked[node] = value
+    return asked
+
+
+def write_folding(
+    graph: Graph, backends: Mapping[str, str] | None = None, pixels: Mapping[str, int] | None = None
+) -> dict[str, Settings]:
+    """The folding of *graph* in the form that :func:`apply_folding` reads, with the *backends* of layers and the
+    *pixels* that convolutions make at once."""
     result: dict[str, Settings] = {_DEFAULTS: {}}
     for key, node in numbered(graph).items():
         layer = layers(graph)[node]
@@ -140,14 +169,18 @@ def write_folding(graph: Graph, backends: Mapping[str, str] | None = None) -> di
         settings |= {name: value for name, value in chosen.items() if value != usual[name]}
         if backends and node in backends:
             settings["backend"] = backends[node]
+        if pixels and node in pixels:
+            settings[PIXELS] = pixels[node]
         if settings:
             result[key] = {**settings, _GUARD: node}
     return result
 
 
-def folding_json(graph: Graph, backends: Mapping[str, str] | None = None) -> str:
-    """The text of ``folding.json`` for *graph* and the *backends* of its layers."""
-    return json.dumps(write_folding(graph, backends), indent=2) + "\n"
+def folding_json(
+    graph: Graph, backends: Mapping[str, str] | None = None, pixels: Mapping[str, int] | None = None
+) -> str:
+    """The text of ``folding.json`` for *graph*; the other arguments as for :func:`write_folding`."""
+    return json.dumps(write_folding(graph, backends, pixels), indent=2) + "\n"
 
 
 def apply_folding(
@@ -290,13 +323,13 @@ def _fold(node: str, layer: Layer, values: Settings, place: tuple[str, str], tol
         if name == _GUARD:
             if value != node:
                 raise FoldingError(f"{file}, key \"{key}\" was written for layer '{value}' but is now '{node}'")
-        elif name in BACKEND_KEYS:
+        elif name in BACKEND_KEYS or (name == PIXELS and not tolerant):  # see asked_pixels
             continue
         elif name in layer.folding_choices:
             folding[name] = _legal(value, name, layer, where, hint)
         elif name.lower() in _options(layer):
             layer = _with_option(layer, name, value, where, hint)
-        elif name in FINN_ONLY or name == "ram_style" or (name in ("PE", "SIMD") and value == 1):
+        elif name in FINN_ONLY or name in ("ram_style", PIXELS) or (name in ("PE", "SIMD") and value == 1):
             notes.append(f"{where}: {name} has no effect. {hint}")
         else:
             known = [*layer.folding_choices, *sorted(_options(layer)), BACKEND_KEYS[0]]
