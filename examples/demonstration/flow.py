@@ -68,6 +68,7 @@ class Task:
         train: trains it in place, and tells a function about its progress.
         sources: folders whose Python files training depends on.
         engine: that simulates.
+        classifier: what is exported: the network with the decision behind it.
     """
 
     title: str
@@ -80,6 +81,7 @@ class Task:
     train: Callable[[nn.Module, Samples, Callable[[str], None]], None]
     sources: tuple[Path, ...]
     engine: Engine = "cpp"
+    classifier: Callable[[nn.Module], nn.Module] = Classifier
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def demonstrate(task: Task, count: int, folder: Path, journal: Journal) -> Outco
     with journal.step(f"load {task.unit}") as note:
         samples = task.load()
         note(f"{len(samples.labels):,} to train on, {len(samples.test_labels):,} to test")
-    final = headrace.finalize(Classifier(trained(task, samples, folder, journal)))
+    final = headrace.finalize(task.classifier(trained(task, samples, folder, journal)).eval())
     model = folder / "model.onnx"
     with journal.step("export") as note:
         source, result = task.names
@@ -154,8 +156,9 @@ def trained(task: Task, samples: Samples, folder: Path, journal: Journal) -> nn.
 
 
 def accuracy(scores: Tensor, labels: Tensor) -> float:
-    """Share of the samples whose highest score is that of their label."""
-    return float((scores.argmax(1) == labels).double().mean())
+    """Share of the samples whose highest score is that of their label; one score is that of label 1 against 0."""
+    decided = scores.argmax(1) if scores.shape[1] > 1 else (scores[:, 0] >= 0).long()
+    return float((decided == labels).double().mean())
 
 
 def _training_key(task: Task) -> str:

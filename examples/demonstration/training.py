@@ -20,6 +20,7 @@ def fit(
     varied: Callable[[Tensor, torch.Generator], Tensor],
     seed: int = 0,
     report: Callable[[str], None] = print,
+    loss: Callable[[Tensor, Tensor], Tensor] = nn.functional.cross_entropy,
 ) -> None:
     """Train *network* in place with Adam, a cosine schedule and varied samples.
 
@@ -34,6 +35,7 @@ def fit(
         varied: a batch in a random variation.
         seed: of the order of the samples and their variations.
         report: told about every epoch.
+        loss: of scores and labels.
     """
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(network.parameters(), lr=rate)
@@ -44,12 +46,12 @@ def fit(
         total = 0.0
         for chosen in torch.randperm(len(samples.labels), generator=generator)[:count].view(-1, BATCH):
             inputs = varied(samples.inputs[chosen], generator)
-            loss = nn.functional.cross_entropy(network(inputs), samples.labels[chosen])
+            missed = loss(network(inputs), samples.labels[chosen])
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            missed.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
-            total += loss.item() * len(chosen)
+            total += missed.item() * len(chosen)
         report(f"epoch {epoch + 1} of {epochs}, loss {total / count:.3f}")
     network.eval()
 
@@ -59,3 +61,8 @@ def shifted(images: Tensor, generator: torch.Generator) -> Tensor:
     padded = nn.functional.pad(images.view(-1, 28, 28), (1, 1, 1, 1), value=-1.0)
     top, left = torch.randint(0, 3, (2,), generator=generator).tolist()
     return padded[:, top : top + 28, left : left + 28].reshape(images.shape)
+
+
+def unchanged(samples: Tensor, generator: torch.Generator) -> Tensor:
+    """Samples as they are, for data that is plentiful enough."""
+    return samples

@@ -365,6 +365,8 @@ class Example(StrEnum):
     mnist_mlp = "mnist_mlp"
     mnist_cnn = "mnist_cnn"
     keyword_spotting = "keyword_spotting"
+    jet_tagging = "jet_tagging"
+    intrusion_detection = "intrusion_detection"
 
 
 @app.command()
@@ -434,10 +436,15 @@ def bitstream(
 @app.command()
 def demo(
     chosen: Annotated[
-        Example, typer.Option("--example", help="Digits by dense or convolutional layers, or sounds.")
+        Example, typer.Option("--example", help="Digits, sounds, jets, or flows in a computer network.")
     ] = Example.mnist_mlp,
-    bits: Annotated[int, typer.Option("--bits", min=1, max=8, help="Of weights and activations; 1 is bipolar.")] = 2,
-    images: Annotated[int, typer.Option("--images", min=1, max=1000, help="Test images or sounds to simulate.")] = 100,
+    bits: Annotated[
+        int | None,
+        typer.Option(
+            "--bits", min=1, max=8, help="Of weights and activations; 1 is bipolar.", show_default="2; jets 4"
+        ),
+    ] = None,
+    images: Annotated[int, typer.Option("--images", min=1, max=1000, help="Test samples to simulate.")] = 100,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="Folder to write.", show_default="out/mnist_w2a2"),
@@ -452,7 +459,8 @@ def demo(
 
     example = load_example(chosen.value, "demo")
     journal = _journal()
-    outcome = example.main(bits=bits, images=images, output=output, journal=journal)
+    chosen_bits = {} if bits is None else {"bits": bits}
+    outcome = example.main(**chosen_bits, images=images, output=output, journal=journal)
     if not _told("demo", lambda: example.outcome_data(outcome), journal) and _Session.verbosity >= 0:
         example.print_outcome(outcome)
 

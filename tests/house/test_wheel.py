@@ -31,6 +31,7 @@ def test_contents(wheel: Path) -> None:
     assert templates <= names
     assert {"headrace/py.typed", "headrace_sim/py.typed", "headrace/examples/mnist_mlp/demo.py"} <= names
     assert {"headrace/examples/demonstration/flow.py", "headrace/examples/mnist_cnn/demo.py"} <= names
+    assert {"headrace/examples/jet_tagging/demo.py", "headrace/examples/finn_build/build.py"} <= names
     roots = {n.split("/")[0] for n in names}
     assert {r for r in roots if not r.endswith(".dist-info")} == {"headrace", "headrace_sim"}
     assert any(n.endswith("licenses/LICENSE") for n in names)

@@ -130,7 +130,7 @@ def as_step(function: Callable[..., Any]) -> Callable[[BuildState, BuildConfig],
         return function
 
     def on_model(state: BuildState, config: BuildConfig) -> object:
-        from qonnx.core.modelwrapper import ModelWrapper  # type: ignore[import-untyped]
+        from qonnx.core.modelwrapper import ModelWrapper
 
         return function(ModelWrapper(state.model, make_deepcopy=True), config)
 

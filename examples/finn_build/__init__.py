@@ -1,0 +1,1 @@
+"""A build script as one writes it for FINN; the imports alone are others."""

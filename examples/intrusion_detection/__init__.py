@@ -1,0 +1,1 @@
+"""Network flows, attack or not, by a binary or ternary network: ``headrace demo --example intrusion_detection``."""
