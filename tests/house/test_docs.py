@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -30,6 +30,7 @@ from headrace.explore.sweep import MEASURES
 from headrace.ingest import from_proto
 from headrace.ingest.rules import DOMAINS, ONNX, QONNX, operators
 from headrace.ir.integer import Activation, Lookup
+from headrace.layers.base import Layer, _rules, load_layers
 from headrace.passes.to_integer import to_integer
 from headrace.schedule.folding_file import FINN_KINDS
 from headrace.schedule.streams import layers
@@ -61,7 +62,7 @@ def test_ci_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rtl_sim: 
     names["test_accelerator"](rtl_sim)
 
 
-@pytest.mark.parametrize("page", ["build", "finn", "hls4ml", "quantization"])
+@pytest.mark.parametrize("page", ["analysis", "build", "finn", "hls4ml", "import", "performance", "quantization"])
 def test_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python of a page, from top to bottom, in a folder with a small model."""
     monkeypatch.chdir(tmp_path)
@@ -72,6 +73,61 @@ def test_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     names: dict[str, object] = {"__name__": page}
     for number, block in enumerate(blocks):
         exec(compile(block, f"{page}.md, block {number}", "exec"), names)
+
+
+WORKED = """
+import sys
+from jinja2 import ChoiceLoader, FileSystemLoader
+from headrace.codegen import render
+
+sys.path.insert(0, {tests!r})
+environment = render._environment("rtl")
+environment.loader = ChoiceLoader([environment.loader, FileSystemLoader("templates")])
+"""
+"""Before a worked example: its template lies beside it, not among those of the package."""
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(("page", "least"), [("add-an-operator", 4), ("add-a-layer", 5)])
+def test_worked_examples_run(page: str, least: int, tmp_path: Path) -> None:
+    """What the page adds, it adds to a process of its own."""
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) >= least
+    (tmp_path / "templates").mkdir()
+    for template in re.findall(r"```systemverilog\n(.*?)```", text, re.DOTALL):
+        (name,) = re.findall(r"`hls_templates/rtl/(\w+\.sv\.j2)`", text)
+        (tmp_path / "templates" / name).write_text(template, encoding="utf-8")
+    script = tmp_path / f"{page}.py"
+    script.write_text("\n".join([WORKED.format(tests=str(ROOT / "tests")), *blocks]), encoding="utf-8")
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_operator_and_layer_has_its_semantics() -> None:
+    text = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
+    performance = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    load_layers()
+    ours = [layer for layer in _subclasses(Layer) if layer.__module__.startswith("headrace.")]
+    kinds = {layer.kind for layer in ours if "kind" in vars(layer)}
+    assert kinds >= {"MVAU", "VVAU", "SWG", "FIFO", "LabelSelect"}
+    assert {kind for kind in kinds if f"`{kind}`" not in _first_cells(text, "## Layers")} == set()
+    assert {kind for kind in kinds if f"`{kind}`" not in _first_cells(performance, "## Cycles")} == set()
+    graph = _first_cells(text, "## Operators of the integer graph")
+    lowered = {operator.__name__ for operator in _rules if operator.__module__.startswith("headrace.")}
+    assert {name for name in lowered if f"`{name}`" not in graph} == set()
+
+
+def _subclasses(of: type[Layer]) -> Iterator[type[Layer]]:
+    for found in of.__subclasses__():
+        yield found
+        yield from _subclasses(found)
+
+
+def _first_cells(text: str, heading: str) -> str:
+    """The first column of the table under *heading*."""
+    section = text.split(heading)[1].split("\n## ")[0]
+    return " ".join(line.split("|")[1] for line in section.splitlines() if line.startswith("|"))
 
 
 def test_build_page_names_every_setting_and_step() -> None:
@@ -130,7 +186,8 @@ def test_readme_names_what_exists() -> None:
 
 def test_every_page_is_in_the_table_of_contents() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    toctree = re.findall(r"```\{toctree\}.*?\n\n(.*?)```", index, re.DOTALL)[0].split()
+    groups = re.findall(r"```\{toctree\}.*?\n\n(.*?)```", index, re.DOTALL)
+    toctree = [page for group in groups for page in group.split()]
     assert sorted(toctree) == sorted(page.stem for page in (ROOT / "docs").glob("*.md") if page.stem != "index")
 
 
