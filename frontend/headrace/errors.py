@@ -7,6 +7,7 @@ catches these. Anything that is not a :class:`HeadraceError` is a bug in Headrac
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -18,7 +19,7 @@ class HeadraceError(Exception):
     _keep = ""
 
     def __str__(self) -> str:
-        return printable(super().__str__(), keep=self._keep)
+        return printable(_shortened(super().__str__()), keep=self._keep)
 
 
 class ModelError(HeadraceError):
@@ -38,7 +39,7 @@ class ModelError(HeadraceError):
 
     def __str__(self) -> str:
         where = [part for part in (self.file, f"node {self.node}" if self.node else None) if part]
-        return printable(": ".join([*where, self.message]))
+        return printable(_shortened(": ".join([*where, self.message])))
 
 
 class UnsupportedError(ModelError):
@@ -67,6 +68,17 @@ class VerificationError(HeadraceError):
 
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories that steer a terminal or the direction of text, or end a line, instead of being seen."""
+
+
+_LONGEST_WORD = 300
+"""Characters of a name that errors show."""
+
+
+def _shortened(text: str) -> str:
+    """*text* with the middle of overlong words left out: a name in a file may have a million characters."""
+    if len(text) <= _LONGEST_WORD:
+        return text
+    return re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: printable(word[0], _LONGEST_WORD), text)
 
 
 def printable(text: str, limit: int | None = None, keep: str = "") -> str:

@@ -120,7 +120,7 @@ def test_weights_that_are_not_all_there(tmp_path: Path, content: bytes | None, e
 
 
 def test_external_weights_without_a_file() -> None:
-    with pytest.raises(ModelError, match="initializer 'w' cannot be read"):
+    with pytest.raises(ModelError, match="the data of tensor 'w' lies in a file of its own; give the path"):
         from_proto(external("w.bin"))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from headrace.errors import ModelError
+from headrace.ingest.bounds import check_broadcast, check_result
 from headrace.ingest.operands import Node
 from headrace.ir.grid import Constant, Grid, compact
 from headrace.ir.op import Array
@@ -77,7 +78,9 @@ def evaluate(node: Node, values: Sequence[Array | None]) -> Sequence[Array]:
     present = [v for v in values if v is not None]
     try:
         if quick is not None and len(present) == len(values):
+            check_broadcast(node, present)
             return [quick(node, present)]
+        check_result(node, values)
         with np.errstate(all="ignore"):
             return _reference(node, values)
     except ModelError:

@@ -105,9 +105,9 @@ def clip(node: Node) -> Sequence[Operand]:
     """Bounds from attributes (opset 6) or from constant inputs."""
     lo, hi = node.number("min", float("-inf"), True), node.number("max", float("inf"), True)
     if node.has(1):
-        lo = _bound(node, 1, "lower bound")
+        lo = node.one_number(1, "lower bound")
     if node.has(2):
-        hi = _bound(node, 2, "upper bound")
+        hi = node.one_number(2, "upper bound")
     x = node.value(0)
     lo = min(lo, hi)  # ONNX: all values become hi where lo is above it
     codes = node.graph.op(x.node)
@@ -116,13 +116,6 @@ def clip(node: Node) -> Sequence[Operand]:
         if low <= high and low == int(low) and high == int(high):
             return [node.add(replace(codes, lo=int(low), hi=int(high)), *node.graph.sources(x.node))]
     return [node.add(Clip(lo, hi), x)]
-
-
-def _bound(node: Node, position: int, what: str) -> float:
-    bound = np.asarray(node.constant(position, what)).reshape(-1)
-    if bound.size != 1 or np.isnan(float(bound[0])):
-        raise node.error(f"its {what} must be one number, not {bound.tolist()}")
-    return float(bound[0])
 
 
 @imports("LeakyRelu")

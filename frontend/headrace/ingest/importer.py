@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +12,21 @@ from onnx.inliner import inline_local_functions
 
 from headrace.errors import ModelError, UnsupportedError, did_you_mean
 from headrace.ingest.batch import BatchConstants
+from headrace.ingest.bounds import GROWTH, check_broadcast, check_functions, too_large
 from headrace.ingest.constants import fold
-from headrace.ingest.files import first_line, read_onnx, unwrapped
+from headrace.ingest.files import first_line, read_onnx, refuse_external_data, unwrapped
 from headrace.ingest.host import host_operator
 from headrace.ingest.operands import Node, Operand
 from headrace.ingest.refusals import stand_ins, together
 from headrace.ingest.rules import DOMAINS, ONNX, find_rule, ignored_attributes, operators, takes_constants
 from headrace.ir import FloatType, Graph, IntRange, TensorType
 from headrace.ir.grid import Constant
+from headrace.ir.types import MOST_ELEMENTS
 
 _FLOATS = {onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16}
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What rules may raise on a damaged node, besides the errors that they know."""
+
 _QUANTIZERS = {"Quant", "IntQuant", "BipolarQuant", "Trunc", "QuantizeLinear", "DequantizeLinear"}
 
 
@@ -46,7 +52,9 @@ def from_proto(model: onnx.ModelProto, file: str | None = None) -> Graph:
         raise ModelError("not an ONNX model: it holds no graph with outputs", file=file)
     if not all(isinstance(text, str) for text in _texts(model.graph)):
         raise ModelError("not an ONNX model: one of its names is not UTF-8 text", file=file)
+    refuse_external_data(model, file)
     if model.functions:
+        check_functions(model, file)
         try:
             model = inline_local_functions(model)
         except Exception as error:  # the inliner is compiled code with exceptions of its own
@@ -95,6 +103,7 @@ class _Import:
         self.batch = 1
         self.symbolic = False
         self.by_batch = BatchConstants()
+        self.computable = MOST_ELEMENTS  # elements that all constants yet to be computed may have
         self.producers = {out: n.name or n.op_type for n in self.proto.node for out in n.output if out}
         reads = {name for n in self.proto.node for name in n.input}
         self.readers = frozenset(reads | {o.name for o in self.proto.output})
@@ -118,6 +127,11 @@ class _Import:
                     continue
             except ModelError as error:
                 problems.append(error)
+            except MemoryError:
+                problems.append(node.error("there is not enough memory for its constants"))
+            except _MALFORMED as error:
+                reason = f"{type(error).__name__}: {first_line(error)}"
+                problems.append(node.error(f"its operands and attributes do not fit its operator ({reason})"))
             self._stand_in(node)
         if problems:
             raise together(problems, self.file)
@@ -144,10 +158,14 @@ class _Import:
         if self.proto.sparse_initializer:
             raise self._error("sparse initializers are not supported")
         for tensor in self.proto.initializer:
+            if any(n < 0 for n in tensor.dims):
+                raise self._error(f"initializer '{tensor.name}' cannot be read (its shape is {list(tensor.dims)})")
             try:
-                self.env[tensor.name] = Constant(np.asarray(onnx.numpy_helper.to_array(tensor)))
+                array = np.asarray(onnx.numpy_helper.to_array(tensor))
             except Exception as error:
                 raise self._error(f"initializer '{tensor.name}' cannot be read ({first_line(error)})") from error
+            self.env[tensor.name] = Constant(array)
+            self.computable += GROWTH * array.size
 
     def _inputs(self) -> None:
         real = [info for info in self.proto.input if info.name not in self.env]
@@ -214,27 +232,32 @@ class _Import:
         """
         known = set(self.env)
         made: set[str] = set(known)
-        for node in self.proto.node:
+        nodes = list(self.proto.node)
+        readers: dict[str, list[int]] = {}
+        missing = []
+        for k, node in enumerate(nodes):
             for out in node.output:
                 if out and out in made:
                     raise self._error(f"tensor '{out}' is made twice", node)
                 made.add(out)
-        waiting, order = list(self.proto.node), []
-        while waiting:
-            later = []
-            for node in waiting:
-                if all(name in known for name in node.input):
-                    order.append(node)
-                    known.update(node.output)
-                else:
-                    later.append(node)
-            if len(later) == len(waiting):
-                node = later[0]
-                name = next(n for n in node.input if n not in known)
-                why = "is made by no node" if name not in made else "depends on itself (the graph has a cycle)"
-                raise self._error(f"its input '{name}' {why}", node)
-            waiting = later
-        return order
+            reads = {name for name in node.input if name not in known}
+            missing.append(len(reads))
+            for name in reads:
+                readers.setdefault(name, []).append(k)
+        ready, order = [k for k, count in enumerate(missing) if not count], []
+        while ready:
+            order.append(heappop(ready))
+            for name in {*nodes[order[-1]].output}:
+                for k in readers.pop(name, ()):
+                    missing[k] -= 1
+                    if not missing[k]:
+                        heappush(ready, k)
+        if len(order) < len(nodes):
+            node = next(node for node, count in zip(nodes, missing, strict=True) if count)
+            name = next(n for n in node.input if n in readers)
+            why = "is made by no node" if name not in made else "depends on itself (the graph has a cycle)"
+            raise self._error(f"its input '{name}' {why}", node)
+        return [nodes[k] for k in order]
 
     def _unknown(self, nodes: Sequence[onnx.NodeProto]) -> dict[int, ModelError]:
         """Operators and domains that are unknown, by position."""
@@ -293,6 +316,8 @@ class _Import:
         constant = all(x is None or isinstance(x, Constant) for x in inputs)
         results: Sequence[Operand | None]
         rule = find_rule(domain, proto.op_type)
+        if constant and self.computable < 0:
+            raise node.error("the constants before it are too large")
         if constant and not takes_constants(domain, proto.op_type):
             if domain != ONNX:
                 raise node.error("it only has constant inputs, which this operator does not take")
@@ -307,11 +332,17 @@ class _Import:
                 self.by_batch.shape_of(node, full, selected)
         elif rule is not None:
             self.by_batch.check(node)
+            if constant:
+                check_broadcast(node, [x.value for x in inputs if isinstance(x, Constant)])
             results = rule(node)
             _check_attributes(node, domain)
         else:
             self.by_batch.check(node)
             results = host_operator(node)
+        for made in results:
+            self.computable -= made.value.size if isinstance(made, Constant) else 0
+            if isinstance(made, Constant) and self.computable < 0:
+                raise too_large(node, made.value.shape)
         for position, out in enumerate(proto.output):
             if out and position < len(results):
                 self.env[out] = results[position]

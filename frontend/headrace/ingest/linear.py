@@ -54,6 +54,8 @@ def _matrix(node: Node, weights: Constant) -> Constant:
     shape = checked(node, weights).value.shape
     if weights.value.ndim == 1:
         wanted: tuple[int, ...] = (shape[0], 1)
+    elif not shape:
+        raise node.error("its weights are one number; expected a matrix")
     elif all(n == 1 for n in shape[:-2]):
         wanted = shape[-2:]
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +13,13 @@ from headrace.errors import ModelError, UnsupportedError
 from headrace.ir import Graph, Op, Shape, TensorType, Value
 from headrace.ir.grid import Constant
 from headrace.ir.op import Array
+from headrace.ir.types import check_frame
 
 Operand = Constant | Value
+
+MOST_INDICES = 2**20
+"""Elements of an axis along which a rule lists indices."""
+
 Rule = Callable[["Node"], Sequence[Operand]]
 
 
@@ -128,6 +133,17 @@ class Node:
             )
         return operand.value
 
+    def one_number(self, position: int, what: str) -> float:
+        """A required constant input that is one number, perhaps infinite.
+
+        Raises:
+            ModelError: when it is none, several, or NaN.
+        """
+        array = np.asarray(self.constant(position, what)).reshape(-1)
+        if array.size != 1 or array.dtype.kind not in "fiub" or np.isnan(float(array[0])):
+            raise self.error(f"its {what} must be one number, not {array[:8].tolist()}")
+        return float(array[0])
+
     def finite(self, position: int, what: str) -> Array:
         """A required constant input without NaN and infinities."""
         array = np.asarray(self.constant(position, what))
@@ -138,6 +154,32 @@ class Node:
     def shape(self, value: Value) -> Shape:
         """Frame shape of a tensor."""
         return self.graph.type(value).shape
+
+    def indexable(self, shape: Shape) -> Shape:
+        """*shape* of a result, for rules that list the indices along its axes before they add the operator.
+
+        Raises:
+            ModelError: when it is too large for that.
+        """
+        try:
+            check_frame(shape)
+        except ModelError as error:
+            raise self.error(error.message) from error
+        if max(shape, default=0) > MOST_INDICES:
+            raise self.error(f"it makes an axis of {max(shape):,} elements; up to {MOST_INDICES:,} are supported")
+        return shape
+
+    def axes(self, given: Iterable[int], rank: int) -> tuple[int, ...]:
+        """Axes of a tensor with *rank* axes (batch axis counted) from its start, each once.
+
+        Raises:
+            ModelError: when one is out of range or given twice.
+        """
+        found = tuple(given)
+        result = tuple(a % rank for a in found)
+        if not all(-rank <= a < rank for a in found) or len(set(result)) < len(result):
+            raise self.error(f"its axes {list(found)} must be different ones of a tensor of rank {rank}")
+        return result
 
     def frame_parameter(self, array: Array, shape: Shape, what: str) -> Array:
         """A constant as it broadcasts against frames of *shape*: same rank, batch axis dropped.

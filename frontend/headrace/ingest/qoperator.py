@@ -7,6 +7,7 @@ by ``scale_a * scale_b / scale_y`` (each rounded to float32, as onnxruntime comp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -53,6 +54,13 @@ def _scale(node: Node, position: int) -> Single:
     return scale
 
 
+def _one(node: Node, values: Array) -> Any:
+    """The one element of *values*."""
+    if values.size != 1:
+        raise node.unsupported(f"{values.size} scales or zero points for its output; one is supported")
+    return values.reshape(-1)[0]
+
+
 def _codes(node: Node, position: int, zero: Array, suffix: str = "zero") -> Value:
     """The integers of an operand that depends on the input, with one zero point taken off."""
     x = node.value(position)
@@ -94,6 +102,8 @@ def _quantized(node: Node, y: Value, scale: Array, zero: int, where: int, zero_f
     """
     rank = len(node.shape(y))
     kind = node.constant(where, "output zero point").dtype if node.has(where) else np.dtype(np.uint8)
+    if kind.kind not in "iu":
+        raise node.error(f"its output zero point must be an integer, not {kind}")
     lo, hi = INTEGERS[onnx.helper.np_dtype_to_tensor_dtype(kind)]
     one = np.ones((1,) * rank, np.float32)
     return node.add(RawCodes(one * np.float32(scale), one * zero, lo, hi, zero_first=zero_first), y)
@@ -103,7 +113,7 @@ def _rescaled(node: Node, acc: Value, factor: Single, axis: int, where: int) -> 
     """Accumulators times *factor*, rounded and given the zero point at input *where*."""
     shape = node.shape(acc)
     scaled = node.add(Mul(_along(node, factor, shape, axis, "scales").astype(np.float64)), acc, suffix="scale")
-    return _quantized(node, scaled, np.ones(()), int(_zero(node, where).reshape(-1)[0]), where)
+    return _quantized(node, scaled, np.ones(()), int(_one(node, _zero(node, where))), where)
 
 
 def _with_bias(node: Node, acc: Value, position: int, axis: int) -> Value:
@@ -230,7 +240,7 @@ def _real_value(node: Node, position: int) -> Value:
 
 
 def _requantized(node: Node, y: Value, scale: int, zero: int, zero_first: bool = False) -> list[Operand]:
-    step, offset = _scale(node, scale).reshape(-1)[0], int(_zero(node, zero).reshape(-1)[0])
+    step, offset = _one(node, _scale(node, scale)), int(_one(node, _zero(node, zero)))
     return [_quantized(node, y, step, offset, zero, zero_first)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import onnx
@@ -13,6 +14,7 @@ from headrace.ingest.operands import Node, Operand
 from headrace.ingest.rules import DOMAINS, ONNX, QONNX
 from headrace.ir import Op, TensorType, Value
 from headrace.ir.grid import Constant
+from headrace.ir.types import MOST_ELEMENTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,8 @@ def _inferred(node: Node) -> list[tuple[int, ...] | None]:
     result: list[tuple[int, ...] | None] = []
     for name in node.proto.output:
         dims = known.get(name, [])
-        result.append(tuple(dims[1:]) if dims and dims[0] == batch and all(n > 0 for n in dims) else None)
+        usable = dims and dims[0] == batch and min(dims) > 0 and prod(dims[1:]) <= MOST_ELEMENTS
+        result.append(tuple(dims[1:]) if usable else None)
     return result
 
 

@@ -70,8 +70,13 @@ def expand(node: Node) -> Sequence[Operand]:
     if len(target) > len(frame) + 1 or (len(target) == len(frame) + 1 and target[0] not in (1, node.batch)):
         raise node.unsupported(f"an expansion of frames {list(frame)} to {list(target)}, which changes the batch axis")
     inner = target[1:] if len(target) == len(frame) + 1 else target
-    shape = np.broadcast_shapes(frame, inner)
-    return [repeated(node, x, tuple(int(n) for n in shape))]
+    try:
+        shape = np.broadcast_shapes(frame, inner)
+    except ValueError as error:
+        raise node.error(f"frames of shape {list(frame)} cannot be expanded to {list(target)}") from error
+    if min(inner, default=1) < 1:
+        raise node.error(f"its shape {list(target)} must hold positive numbers")
+    return [repeated(node, x, node.indexable(tuple(int(n) for n in shape)))]
 
 
 @imports("Tile")
@@ -83,6 +88,7 @@ def tile(node: Node) -> Sequence[Operand]:
         raise node.error(f"its repeats {repeats} do not fit a tensor of rank {len(node.shape(x)) + 1}")
     if repeats[0] != 1:
         raise node.unsupported("tiling along the batch axis")
+    node.indexable(tuple(n * count for n, count in zip(node.shape(x), repeats[1:], strict=True)))
     for axis, count in enumerate(repeats[1:]):
         x = gathered(node, x, axis, list(range(node.shape(x)[axis])) * count)
     return [x]
@@ -120,7 +126,9 @@ def resize(node: Node) -> Sequence[Operand]:
     if rounding not in _ROUNDINGS:
         raise node.error(f"its nearest_mode '{rounding}' is none of {', '.join(_ROUNDINGS)}")
     taken = []
-    for n, (size, scale) in zip(node.shape(x), _sizes(node, x), strict=True):
+    sizes = _sizes(node, x)
+    node.indexable(tuple(size for size, _ in sizes))
+    for n, (size, scale) in zip(node.shape(x), sizes, strict=True):
         positions = [_source(transform, k, n, size, scale, node) for k in range(size)]
         taken.append([min(max(_ROUNDINGS[rounding](p), 0), n - 1) for p in positions])
     factors = [len(indices) // n for n, indices in zip(node.shape(x), taken, strict=True)]
@@ -150,9 +158,9 @@ def _sizes(node: Node, x: Value) -> list[tuple[int, Fraction]]:
         position = 1 if node.proto.op_type == "Upsample" or node.opset < 11 else 2
         scales = node.constant(position, "scales").reshape(-1).tolist() if node.has(position) else []
     sizes = [int(n) for n in node.constant(3, "sizes").reshape(-1)] if node.has(3) else []
-    axes = [a % rank for a in node.integers("axes") or range(rank)]
+    axes = node.axes(node.integers("axes") or range(rank), rank)
     given = list(scales) or sizes
-    if len(given) != len(axes):
+    if len(given) != len(axes) or not np.all(np.isfinite(np.asarray(given, np.float64))):
         raise node.error(f"it needs scales or sizes for {len(axes)} axes, not {list(given)}")
     result = [(n, Fraction(1)) for n in shape]
     for axis, value in zip(axes, given, strict=True):
@@ -200,8 +208,9 @@ def pad(node: Node) -> Sequence[Operand]:
     value = node.number("value", 0.0)
     if flat is None:
         flat = tuple(int(n) for n in node.constant(1, "pads").reshape(-1))
-        value = float(node.constant(2, "constant value").reshape(-1)[0]) if node.has(2) else 0.0
-    axes = tuple(int(a) % rank for a in node.constant(3, "axes").reshape(-1)) if node.has(3) else tuple(range(rank))
+        value = node.one_number(2, "constant value") if node.has(2) else 0.0
+    given = (int(a) for a in node.constant(3, "axes").reshape(-1)) if node.has(3) else range(rank)
+    axes = node.axes(given, rank)
     if len(flat) != 2 * len(axes):
         raise node.error(f"its pads {list(flat)} must be {2 * len(axes)} numbers")
     pairs = dict(zip(axes, zip(flat[: len(axes)], flat[len(axes) :], strict=True), strict=True))
@@ -224,6 +233,7 @@ def pad(node: Node) -> Sequence[Operand]:
         raise node.error(f"its mode '{mode}' is none of constant, edge, reflect, wrap")
     for axis, pair in enumerate(pads):
         indices = np.arange(node.shape(x)[axis])
+        node.indexable((len(indices) + sum(pair),))
         x = gathered(node, x, axis, np.pad(indices, pair, mode=kinds[mode]).tolist())  # type: ignore[call-overload]
     return [x]
 

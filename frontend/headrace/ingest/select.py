@@ -45,7 +45,7 @@ def arg(node: Node) -> Sequence[Operand]:
 def top_k(node: Node) -> Sequence[Operand]:
     """Values (host) and indices of the k best."""
     x = node.value(0)
-    k = node.integer("k", 0) or int(node.constant(1, "k").reshape(-1)[0])
+    k = node.integer("k", 0) or int(node.one_number(1, "k"))
     axis = frame_axis(node, node.integer("axis", -1), len(node.shape(x)))
     size = node.shape(x)[axis]
     if not 1 <= k <= size:

@@ -13,7 +13,7 @@ import numpy as np
 from headrace.errors import InputError, ModelError, did_you_mean
 from headrace.ir.op import Array, Op
 from headrace.ir.real import Real
-from headrace.ir.types import TensorType
+from headrace.ir.types import TensorType, check_frame
 
 
 class Value(NamedTuple):
@@ -74,6 +74,7 @@ class Graph:
         self.nx: nx.MultiDiGraph[str] = nx.MultiDiGraph()
         self._inputs: dict[str, str] = {}  # public name -> node
         self._outputs: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}  # by name, the suffix where the search for a new one starts
         self.constant_outputs: dict[str, Array] = {}
 
     # -- building -------------------------------------------------------------------------------------------
@@ -85,11 +86,13 @@ class Graph:
         *public* outside, or *name* too.
 
         Raises:
-            ModelError: when the operator's type rule refuses the inputs; names the node.
+            ModelError: when the operator's type rule refuses the inputs, or frames would be too large; names the node.
         """
         node = self.unique_name(name or type(op).__name__)
         try:
             types = op.infer(*(self.type(v) for v in inputs))
+            for type_ in types:
+                check_frame(type_.shape)
         except ModelError as error:
             if error.node is None:
                 where = f"'{node}' ({type(op).__name__})"
@@ -122,9 +125,10 @@ class Graph:
         """*name*, or *name* with the smallest suffix that makes it new in this graph."""
         if name not in self.nx:
             return name
-        number = 1
+        number = self._numbers.get(name, 1)
         while f"{name}_{number}" in self.nx:
             number += 1
+        self._numbers[name] = number
         return f"{name}_{number}"
 
     def live(self) -> Graph:
@@ -295,3 +299,6 @@ class Graph:
             if error.node is not None:
                 raise
             raise type(error)(error.message, node=f"'{node}' ({type(op).__name__})", file=self.file) from error
+        except MemoryError as error:
+            message = "there is not enough memory to compute it for this batch; run fewer frames at once"
+            raise ModelError(message, node=f"'{node}' ({type(op).__name__})", file=self.file) from error

@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
+
+from headrace.errors import ModelError
+
+MOST_ELEMENTS = 2**26
+"""Elements of the largest frame that is compiled, and of the largest constant that is computed from a few numbers."""
 
 Shape = tuple[int, ...]
 """Shape of one frame: the batch axis, always first and of any size, is left out."""
+
+
+def check_frame(shape: Shape) -> Shape:
+    """*shape*, when a frame of it is not too large.
+
+    Raises:
+        ModelError: when it has more than :data:`MOST_ELEMENTS` elements.
+    """
+    if prod(shape) > MOST_ELEMENTS:
+        raise ModelError(
+            f"its frames of shape {list(shape)} have {prod(shape):,} elements; up to {MOST_ELEMENTS:,} are supported"
+        )
+    return shape
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,9 @@ class Analysis:
                 raise
             where = f"'{node}' ({type(op).__name__})"
             raise type(error)(error.message, node=where, file=self.source.file) from error
+        except MemoryError as error:
+            message = "there is not enough memory to analyse it"
+            raise ModelError(message, node=f"'{node}' ({type(op).__name__})", file=self.source.file) from error
         for port, result in enumerate(results):
             self.env[Value(node, port)] = result
             if isinstance(result, Joined):
