@@ -19,6 +19,8 @@ def test_after_one_epoch(
 ) -> None:
     demo = load_example(example, "demo")
     monkeypatch.setattr(demo, "EPOCHS", 1)
+    if example == "jet_tagging":  # unrolled, the whole network takes most of a minute to compile
+        monkeypatch.setattr(demo, "WIDTHS", (16, 16, 8, 8, 5))
     outcome = demo.main(bits=bits, images=4, output=tmp_path)
     torch, integer, rtl = outcome.predictions.values()
     assert np.array_equal(torch, integer)

@@ -113,6 +113,8 @@ def test_every_operator_and_layer_has_its_semantics() -> None:
     assert kinds >= {"MVAU", "VVAU", "SWG", "FIFO", "LabelSelect"}
     assert {kind for kind in kinds if f"`{kind}`" not in _first_cells(text, "## Layers")} == set()
     assert {kind for kind in kinds if f"`{kind}`" not in _first_cells(performance, "## Cycles")} == set()
+    named = set(re.findall(r"`(\w+)`", text))
+    assert {name for domain in DOMAINS.values() for name in operators(domain)} - named == set()
     graph = _first_cells(text, "## Operators of the integer graph")
     lowered = {operator.__name__ for operator in _rules if operator.__module__.startswith("headrace.")}
     assert {name for name in lowered if f"`{name}`" not in graph} == set()
