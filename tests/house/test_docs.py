@@ -22,7 +22,7 @@ from headrace.build.design import Design
 from headrace.build.finn_steps import build_dataflow_step_lookup
 from headrace.build.steps import STEPS
 from headrace.build.vocabulary import VerificationStepType
-from headrace.cli import app
+from headrace.cli import Example, app
 from headrace.errors import UnsupportedError
 from headrace.explore import read_sweep
 from headrace.explore.exploration import points_of
@@ -214,6 +214,15 @@ def test_random_operators_are_refused(operator: str) -> None:
     shape = {} if sources else {"shape": [1, 3]}
     with pytest.raises(UnsupportedError, match="random numbers"):
         from_proto(_model([helper.make_node(operator, sources, ["y"], **shape)], "y"))
+
+
+def test_examples_page_names_every_example() -> None:
+    text = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+    folders = {path.parent.name for path in (ROOT / "examples").glob("*/__init__.py")}
+    assert {name for name in folders if f"`{name}`" not in text} == set()
+    demos = re.findall(r"headrace demo --example (\w+)", text)
+    assert {*demos, "mnist_mlp"} == {example.value for example in Example}
+    assert all((ROOT / "examples" / name / "README.md").is_file() for name in folders - {"demonstration"})
 
 
 def test_functions_become_activations() -> None:
