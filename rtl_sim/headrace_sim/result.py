@@ -66,6 +66,7 @@ class SimResult:
     violations: tuple[Violation, ...] = ()
     waves: Path | None = None
     coverage: Coverage | None = None
+    first_frame_latency: int = 0  # from the first word accepted to the last word of the first frame delivered
 
 
 def steady_interval(last_word_cycles: Sequence[int] | NDArray[np.uint64]) -> float | None:
@@ -158,7 +159,7 @@ def make_result(raw: Raw, frames: int, stalled: bool) -> SimResult:
     outputs, streams, interval = {}, {}, {}
     stamps: dict[str, NDArray[np.uint64]] = {}
     boundary_first: dict[str, int] = {"input": 0, "output": 0}
-    last = 0
+    last = first_frame = 0
     for group, specs in channel_groups(raw.manifest, any(s.startswith("stream") for s in raw.channels)).items():
         first: list[int] = []
         for index, spec in enumerate(specs):
@@ -171,6 +172,7 @@ def make_result(raw: Raw, frames: int, stalled: bool) -> SimResult:
                 first.append(int(cycles[0]))
                 last = max(last, int(cycles[-1]))
             if group == "output":
+                first_frame = max(first_frame, *stamps[spec.name][:1, -1].tolist(), 0)
                 outputs[spec.name] = unpack(words[:keep], spec)
                 interval[spec.name] = None if stalled else steady_interval(stamps[spec.name][:, -1])
             elif group == "stream":
@@ -184,4 +186,5 @@ def make_result(raw: Raw, frames: int, stalled: bool) -> SimResult:
         first_output_latency=boundary_first["output"] - boundary_first["input"],
         interval=interval,
         time_stamps=stamps,
+        first_frame_latency=first_frame - boundary_first["input"],
     )

@@ -17,8 +17,9 @@ from models import quantized_mlp
 
 from headrace import build, load
 from headrace.board import BOARDS, board_files, find_board, make_bitstream
-from headrace.build.bitstreams import read_bitstreams
+from headrace.build.bitstreams import Bitstream, read_bitstreams
 from headrace.build.output import write_files
+from headrace.build.summary import print_bitstream
 from headrace.build.verify import random_frames
 from headrace.errors import InputError, ToolError
 from headrace.synth.tools import packer, place_and_route, yosys
@@ -176,3 +177,13 @@ def test_results_of_other_designs_are_not_shown(tmp_path: Path) -> None:
     for text in ("", "{}", '{"meets_timing": true}', "[1]"):
         (tmp_path / "bitstream" / "b" / "bitstream.json").write_text(text)
         assert read_bitstreams(tmp_path, "x") == []
+
+
+def test_the_summary_has_a_line_for_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = Bitstream("ice40hx8k", "b.bin", 12.0, 80.5, {"ICESTORM_LC": 5}, {"ICESTORM_LC": 10}, 9600, "", ())
+    print_bitstream(found, tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2:] == [
+        "80.5 MHz, the board has 12; 9,600 baud",
+        str(tmp_path / "bitstream" / "ice40hx8k" / "b.bin"),
+    ]

@@ -46,6 +46,8 @@ def test_a_profile_says_what_the_simulation_did(built: Path) -> None:
     found = profile_build(design, None, 6, "", Journal())
     assert found.interval == found.expected_interval == design.performance.interval
     assert found.frames == 6
+    whole = found.cycles - (found.frames - 1) * found.expected_interval
+    assert whole - 2 <= found.latency <= min(whole, found.expected_latency)  # to the last word of the first frame
     computing = [node for node, layer in layers(design.hardware.graph).items() if layer.folding_choices]
     assert [row.name for row in found.activity] == computing
     slowest = next(row for row in found.activity if row.name == design.performance.bottleneck)

@@ -35,6 +35,7 @@ from headrace.explore import runners as runners_module
 from headrace.explore.exploration import points_of
 from headrace.explore.numbers import from_number, number
 from headrace.explore.page import Axis, Plot
+from headrace.explore.table import print_exploration
 
 
 @pytest.fixture
@@ -274,6 +275,20 @@ def test_axes_hold_their_values(values: list[float]) -> None:
     assert all(50 <= axis.place(value) <= 650 for value in values)
     assert all(50 <= tick.at <= 650 for tick in axis.ticks)
     assert 1 <= len(axis.ticks) <= 20
+
+
+def test_no_figure_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    names = ("fps", "lut", "interval", "latency", "ff", "dsp", "bram18", "measured_interval", "synthesised_lut")
+    limits = Sweep(models={"m": tmp_path}, settings={"resource_limits": [None, {"lut": 3000}]}).labels()
+    labels = [{"target_fps": "100k", "clock_mhz": "200", **limit} for limit in limits]
+    results = [Result(str(k), "model", label, dict.fromkeys(names, 1.234e6)) for k, label in enumerate(labels)]
+    print_exploration(Exploration(results, {"fps": "max"}), tmp_path)
+    printed = capsys.readouterr().out
+    assert printed.count("1.23M") == 2 * len(names)
+    assert "…" not in printed
+    assert " none " in printed
+    assert " lut=3k " in printed
 
 
 def test_numbers_for_people() -> None:

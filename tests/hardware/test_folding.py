@@ -174,6 +174,8 @@ def test_a_written_file_reads_back(tmp_path: Path) -> None:
         ({"MVAU_0": {"PE": 1}, "fc0": {"PE": 2}}, r"both fold layer 'fc0'"),
         ({"MVAU_0": {"PE": 1, "layer": "fc1"}}, r"was written for layer 'fc1' but is now 'fc0'"),
         ({"Defaults": {"PE": [5, ["MVAU"]]}}, r"PE=5 does not divide MH=8; .* key \"MVAU_0\""),
+        ({"Defaults": {"PE": [2, ["Tresholding"]]}}, r"unknown kind 'Tresholding' \(did you mean 'Thresholding'\?\)"),
+        ({"Defaults": {"SMID": 2}}, r"\"Defaults\": unknown setting 'SMID' \(did you mean 'SIMD'\?\)"),
         ({"Defaults": {"PE": [5]}}, r"PE must be a value or \[value, \[kinds\]\]"),
     ],
 )
@@ -183,6 +185,13 @@ def test_what_does_not_fit_is_refused(settings: dict[str, dict[str, object]], me
     with pytest.raises(FoldingError) as error:
         apply_folding(unfolded(), settings, file="mine.json")
     assert "folding.json" not in str(error.value)
+
+
+def test_defaults_for_layers_that_a_model_lacks_do_nothing() -> None:
+    settings = {"Defaults": {"PE": [2, ["StreamingSplit", "SWG_rtl"]], "ram_style": "block", "resType": "lut"}}
+    assert foldings(apply_folding(unfolded(), settings).graph) == foldings(apply_folding(unfolded(), {}).graph)
+    noted = apply_folding(unfolded(), {"Defaults": {"PE": [2, ["FMPading"]]}}, Reading.FINN).notes
+    assert any("FMPading" in note for note in noted)
 
 
 def test_finn_files_may_say_more() -> None:
@@ -231,7 +240,7 @@ def test_weights_of_a_pe_are_bounded(widest: int, allowed: int) -> None:
         ('{"MVAU_0": {"PE": 2}, "MVAU_0": {"PE": 4}}', r'folding\.json has the key "MVAU_0" twice'),
         ('{"MVAU_0": {"PE": 2, "PE": 4}}', r'has the key "PE" twice'),
         ("[1]", "must hold an object"),
-        ('{"MVAU_0": 3}', "must hold an object"),
+        ('{"MVAU_0": {}, "MVAU_1": 3}', 'must hold an object .*; key "MVAU_1" holds no settings'),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:

@@ -93,10 +93,11 @@ def test_interval_and_latency(tmp_path: Path, rtl_sim, agree) -> None:
     x = draw(9, -128, 127, 10, 12)
     result = agree(designs.dot_product(tmp_path / "dot", [1] * 12), {"x": x})
     assert result.interval == {"dot": 12.0}
-    assert result.first_output_latency == 12
+    assert result.first_output_latency == result.first_frame_latency == 12
     assert result.cycles == 10 * 12 + 1
     slow = rtl_sim(designs.every_third_cycle(tmp_path / "slow", frame=12), {"x": x})
     assert slow.interval == {"y": 36.0}
+    assert slow.first_frame_latency == slow.first_output_latency + 11 * 3  # twelve words, three cycles apart
     one = rtl_sim(designs.dot_product(tmp_path / "dot", [1] * 12), {"x": x[:1]})
     assert one.interval == {"dot": None}
     stalled = rtl_sim(designs.dot_product(tmp_path / "dot", [1] * 12), {"x": x}, stall_in=0.5)

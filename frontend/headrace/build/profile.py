@@ -170,7 +170,7 @@ def profile_of(design: Design, simulation: Simulation) -> Profile:
         frames=frames,
         cycles=result.cycles,
         interval=max(intervals) if intervals else None,
-        latency=result.first_output_latency,
+        latency=result.first_frame_latency,
         expected_interval=expected.interval,
         expected_latency=expected.latency,
         activity=activity,

@@ -117,7 +117,8 @@ def print_bitstream(found: Bitstream, folder: Path) -> None:
     out.print(shown)
     timing = f"{found.fmax_mhz:g} MHz, the board has {found.clock_mhz:g}"
     path = printable(str(folder / FOLDER / found.board / found.file))
-    out.print(f"\n{timing}; {found.baud:,} baud\n{path}", soft_wrap=True)
+    out.print(f"\n{timing}; {found.baud:,} baud", soft_wrap=True)
+    out.print(path, soft_wrap=True)
 
 
 def _cells(used: Utilisation) -> tuple[str, ...]:

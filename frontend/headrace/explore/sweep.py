@@ -157,7 +157,9 @@ def _shown(value: object) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         short = number(value)
         return short if from_number(short) == value else f"{value:,}"
-    return str(value)
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={_shown(most)}" for name, most in value.items())
+    return "none" if value is None else str(value)
 
 
 def read_sweep(path: Path) -> Sweep:

@@ -8,6 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from headrace.build import terminal
 from headrace.errors import printable
 from headrace.explore.exploration import Exploration
 from headrace.explore.numbers import number
@@ -19,14 +20,14 @@ SHOWN = ("interval", "latency", "fps", "lut", "ff", "dsp", "bram18", "measured_i
 
 def print_exploration(found: Exploration, folder: Path, console: Console | None = None) -> None:
     """Print the points as a table, those that no other beats marked, and where the page is."""
-    console = console or Console()
+    console = console or terminal.console()
     front = set(found.front)
     measures = [name for name in columns(found) if name in found.objectives or (name in SHOWN and _tells(found, name))]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("", "model", *varied(found)):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for name in measures:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for index, result in enumerate(found.results):
         mark = "*" if index in front else ""
         cells = [result.labels.get(name, "") for name in varied(found)]

@@ -243,6 +243,15 @@ def load_layers() -> None:
         importlib.import_module(f"{__package__}.{module.name}")
 
 
+def layer_types() -> list[type[Layer]]:
+    """Every kind of layer that there is."""
+    load_layers()
+    found = list(Layer.__subclasses__())
+    for type_ in found:
+        found.extend(type_.__subclasses__())
+    return [type_ for type_ in found if hasattr(type_, "kind")]
+
+
 def lower(op: Op, streams: Sequence[StreamType], node: str) -> Sequence[Layer]:
     """The layers that implement *op*, folded as little as possible (PE = SIMD = 1).
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from headrace.errors import FoldingError, did_you_mean
 from headrace.ir import Graph
-from headrace.layers.base import Layer
+from headrace.layers.base import Layer, layer_types
 from headrace.schedule.streams import layers, links, rebuild
 
 FINN_KINDS = {
@@ -111,9 +111,12 @@ def read_folding(path: str | Path) -> dict[str, Settings]:
         ) from error
     except ValueError as error:
         raise FoldingError(f"the folding file {path} is not JSON ({error})") from error
-    if not isinstance(data, dict) or not all(isinstance(v, dict) for v in data.values()):
-        raise FoldingError(f'the folding file {path} must hold an object like {{"MVAU_0": {{"PE": 2, "SIMD": 4}}}}')
-    return data
+    wrong = [key for key, value in data.items() if not isinstance(value, dict)] if isinstance(data, dict) else [""]
+    if wrong:
+        place = f"; key {json.dumps(wrong[0])} holds no settings" if wrong[0] else ""
+        example = '{"MVAU_0": {"PE": 2, "SIMD": 4}}'
+        raise FoldingError(f"the folding file {path} must hold an object like {example}{place}")
+    return dict(data)
 
 
 class _DoubledKeyError(Exception):
@@ -208,6 +211,7 @@ def apply_folding(
     keys_of = numbered(graph, fused=FINN_FUSED if reading is Reading.FINN else frozenset())
     found = layers(graph)
     chosen: dict[str, tuple[str, Settings]] = {}
+    _check_defaults(settings.get(_DEFAULTS, {}), file, tolerant, notes)
     for key, values in settings.items():
         if key == _DEFAULTS:
             continue
@@ -295,21 +299,38 @@ def _defaults(defaults: Settings, layer: Layer, file: str) -> dict[str, object]:
     """What the section ``Defaults`` says for *layer*: a value, or ``[value, [kinds]]`` as in FINN."""
     result = {}
     for name, entry in defaults.items():
-        value: object = entry
-        kinds: object = ["all"]
-        if isinstance(entry, list):
-            if len(entry) != 2 or not isinstance(entry[1], list):
-                raise FoldingError(f'{file}, "Defaults": {name} must be a value or [value, [kinds]], not {entry}')
-            value, kinds = entry
-        assert isinstance(kinds, list)
-        plain = {re.sub(r"_(hls|rtl)$", "", str(kind)) for kind in kinds}
-        meant = "all" in plain or layer.kind in {FINN_KINDS.get(kind, kind) for kind in plain}
+        value, kinds = _default(name, entry, file)
+        meant = "all" in kinds or layer.kind in {FINN_KINDS.get(kind, kind) for kind in kinds}
         if meant and (name in (*layer.folding_choices, *BACKEND_KEYS) or name.lower() in _options(layer)):
             result[name] = value
     return result
 
 
-def _options(layer: Layer) -> set[str]:
+def _default(name: str, entry: object, file: str) -> tuple[object, list[str]]:
+    """The value of an entry of the section ``Defaults``, and the kinds of layers that it is for."""
+    if not isinstance(entry, list):
+        return entry, ["all"]
+    if len(entry) != 2 or not isinstance(entry[1], list):
+        raise FoldingError(f'{file}, "Defaults": {name} must be a value or [value, [kinds]], not {entry}')
+    return entry[0], [re.sub(r"_(hls|rtl)$", "", str(kind)) for kind in entry[1]]
+
+
+def _check_defaults(defaults: Settings, file: str, tolerant: bool, notes: list[str]) -> None:
+    """Refuse names of settings and kinds in the section ``Defaults`` that no model has; else they would do nothing."""
+    kinds = {"all", *FINN_KINDS, *(type_.kind for type_ in layer_types())}
+    options = {option for type_ in layer_types() for option in _options(type_)}
+    names = ["PE", "SIMD", PIXELS, *BACKEND_KEYS, *sorted(options)]
+    for name, entry in defaults.items():
+        if name not in (*names, *FINN_ONLY, "ram_style") and name.lower() not in options:
+            text = f"unknown setting '{name}'{did_you_mean(name, names)}; known: {', '.join(names)}"
+            _refuse(f'{file}, "Defaults": {text}', tolerant, notes)
+        for kind in _default(name, entry, file)[1]:
+            if kind not in kinds:
+                text = f"unknown kind '{kind}'{did_you_mean(kind, kinds)}; known: {', '.join(sorted(kinds))}"
+                _refuse(f'{file}, "Defaults": {name} is for an {text}', tolerant, notes)
+
+
+def _options(layer: Layer | type[Layer]) -> set[str]:
     """Fields of *layer* that choose an implementation by a word, such as ``ram_style``."""
     return {f.name for f in fields(layer) if str(f.type).strip("'\"") == "str" or "Literal" in str(f.type)}
 
