@@ -73,12 +73,16 @@ _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _LONGEST_WORD = 300
 """Characters of a name that errors show."""
 
+_LONGEST_TEXT = 10_000
+"""Characters of an error."""
+
 
 def _shortened(text: str) -> str:
     """*text* with the middle of overlong words left out: a name in a file may have a million characters."""
     if len(text) <= _LONGEST_WORD:
         return text
-    return re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: printable(word[0], _LONGEST_WORD), text)
+    text = re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: printable(word[0], _LONGEST_WORD), text)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
 
 
 def printable(text: str, limit: int | None = None, keep: str = "") -> str:

@@ -192,7 +192,7 @@ def load(path: Path | str) -> Manifest:
         data = json.loads(file.read_text())
     except OSError as error:
         raise ManifestError(f"{file}: cannot read the design manifest ({error.strerror})") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ManifestError(f"{file}: not a JSON file ({error})") from error
     try:
         manifest = from_dict(data, file.resolve().parent)

@@ -9,7 +9,6 @@ They are what an RTL regression needs besides the design, so that it runs withou
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,13 +66,15 @@ def read_vectors(path: Path | str) -> Vectors:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, TypeError, AttributeError) as error:
-        raise ArrayError(f"{path}: not a file of vectors ({error})") from error
+    except Exception as error:  # damaged files make numpy and zipfile raise anything
+        raise ArrayError(f"{path}: not a file of vectors ({' '.join(str(error).split())})") from error
     groups: dict[str, dict[str, NDArray[np.integer]]] = {group: {} for group in GROUPS}
     for key, array in arrays.items():
         group, separator, name = key.partition(":")
         if not separator or group not in groups:
             raise ArrayError(f"{path}: array {key!r} is neither 'input:<tensor>' nor 'expected:<tensor>'")
+        if not isinstance(array, np.ndarray):  # what is no array, numpy hands out as bytes
+            raise ArrayError(f"{path}: member {key!r} is no array")
         if array.dtype.kind not in "iu" or array.ndim < 2:
             shape = f"{array.dtype} of shape {array.shape}"
             raise ArrayError(f"{path}: array {key!r} is {shape}; integers (frames, frame_elements) are expected")

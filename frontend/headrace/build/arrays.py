@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +14,10 @@ from numpy.typing import NDArray
 from headrace.errors import InputError, did_you_mean
 from headrace.ir import Array, Graph, TensorType
 from headrace.ir.real import Real
+
+UNPACKED = 2**30
+MOST_PACKED = 100
+"""Arrays that unpack to more than so many bytes, and to so many times the size of their file, are not read."""
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
@@ -33,12 +36,25 @@ def read_arrays(path: Path) -> dict[str, Array]:
             raise InputError(f"{path}: a single unnamed array; expected an .npz file with an array per graph input")
         if not start.startswith(b"PK"):  # numpy would take anything else for a pickle
             raise InputError(f"{path}: not a readable .npz file of arrays")
+        with zipfile.ZipFile(path) as members:
+            size = sum(member.file_size for member in members.infolist())
+        if size > max(UNPACKED, MOST_PACKED * path.stat().st_size):
+            raise InputError(f"{path}: {size:,} bytes of arrays are packed in far fewer; save them with numpy.savez")
         with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError) as error:
+            arrays = {name: archive[name] for name in archive.files}
+    except MemoryError as error:
+        raise InputError(f"{path}: there is not enough memory for its arrays") from error
+    except InputError:
+        raise
+    except Exception as error:  # damaged files make numpy and zipfile raise anything
         if "pickle" in str(error).lower():
             raise InputError(f"{path}: holds pickled objects, which are never loaded; save plain arrays") from error
-        raise InputError(f"{path}: not a readable .npz file of arrays ({error})") from error
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: not a readable .npz file of arrays ({reason})") from error
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # what is no array, numpy hands out as bytes
+            raise InputError(f"{path}: its member '{name}' is no array")
+    return arrays
 
 
 def read_array(path: Path) -> Array:
@@ -52,7 +68,9 @@ def read_array(path: Path) -> Array:
             return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); expected an .npy file") from error
-    except (ValueError, EOFError) as error:
+    except MemoryError as error:
+        raise InputError(f"{path}: there is not enough memory for its array") from error
+    except Exception as error:  # damaged files make numpy and zipfile raise anything
         raise InputError(f"{path}: not a readable .npy file of numbers") from error
 
 

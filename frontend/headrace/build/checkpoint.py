@@ -12,6 +12,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from headrace.build.config import BuildConfig
 from headrace.build.design import Design
 from headrace.build.journal import Journal
@@ -83,8 +85,8 @@ def restore(folder: Path, step: str, config: BuildConfig, journal: Journal, file
         InputError: when there is none that can be restored.
     """
     data = _read(folder / FOLDER / f"{step}.json", step, file)
-    if data["lost"]:
-        raise InputError(f"{file}: the result of step '{step}' was not kept: {data['lost']}; start at an earlier step")
+    if lost := data.get("lost"):
+        raise InputError(f"{file}: the result of step '{step}' was not kept: {lost}; start at an earlier step")
     from headrace.ingest import from_proto, read_onnx
 
     try:
@@ -97,8 +99,8 @@ def restore(folder: Path, step: str, config: BuildConfig, journal: Journal, file
             design = design.with_stage(folded=replace(folded, notes=tuple(data["notes"])))
         if data["connected"]:
             design = design.with_stage(hardware=connect(design.folded if data["folding"] else design.unfolded))
-        comparisons = tuple(Comparison(**c) for c in data["comparisons"])
-    except (KeyError, TypeError, FoldingError, ModelError) as error:
+        comparisons = TypeAdapter(tuple[Comparison, ...]).validate_python(data["comparisons"])
+    except (OSError, LookupError, TypeError, ValueError, AttributeError, FoldingError, ModelError) as error:
         raise InputError(f"{file}: the result of step '{step}' cannot be restored ({error}); build anew") from error
     return BuildState(model, design, folder, journal, comparisons, model_file)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from headrace.build.arrays import check_feeds
 from headrace.build.journal import Journal
@@ -94,12 +95,13 @@ class Profile:
         Raises:
             ValueError: when *text* is something else.
         """
+        TypeAdapter(cls).validate_json(text)
+        values = json.loads(text)
         try:
-            values = json.loads(text)
             activity = [LayerActivity(**row) for row in values.pop("activity")]
             fifos = [Occupancy(**row) for row in values.pop("fifos")]
             return cls(**values, activity=activity, fifos=fifos)
-        except (TypeError, KeyError, AttributeError) as error:
+        except TypeError as error:
             raise ValueError(f"not a profile: {error}") from error
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import networkx as nx
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pydantic import TypeAdapter
 
 from headrace.build.bitstreams import Bitstream, read_bitstreams
 from headrace.build.drawing import Arrow, Box, draw
@@ -165,9 +166,9 @@ def renewed_report(design: Design, folder: Path) -> dict[str, str]:
     path = folder / REPORT_DATA
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        comparisons = [Comparison(**comparison) for comparison in data["comparisons"]]
-        steps = [StepRecord(**step) for step in data["steps"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        comparisons = TypeAdapter(list[Comparison]).validate_python(data["comparisons"])
+        steps = TypeAdapter(list[StepRecord]).validate_python(data["steps"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: not the report of this version of Headrace; build the design again") from error
     return report_files(design, comparisons, steps, folder)
 

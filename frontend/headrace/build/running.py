@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from headrace.build.checkpoint import restore, save_checkpoint
 from headrace.build.config import BuildConfig, step_name
@@ -164,7 +165,6 @@ def _changed(before: BuildState, after: BuildState) -> bool:
 
 def _earlier_times(folder: Path) -> dict[str, float]:
     try:
-        found = json.loads((folder / TIMES_FILE).read_text(encoding="utf-8"))
+        return TypeAdapter(dict[str, float]).validate_json((folder / TIMES_FILE).read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.build.arrays import read_arrays
+from headrace.build.arrays import read_array, read_arrays
 from headrace.build.journal import Journal
 from headrace.errors import InputError
 from headrace.explore.pareto import Direction, pareto_front
@@ -105,10 +105,7 @@ def _data(sweep: Sweep) -> tuple[dict[str, Array], Array | None]:
 
 def _npy(sweep: Sweep) -> Array:
     path = sweep.data.labels if sweep.data is not None else Path()
-    try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: cannot be read as an array ({error})") from error
+    return read_array(path)
 
 
 def explore(

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from headrace import __version__
 from headrace.build.design import Design
@@ -98,9 +99,9 @@ class Result:
         Raises:
             ValueError: when *text* is something else.
         """
-        values = json.loads(text)
+        TypeAdapter(cls).validate_json(text)
         try:
-            return cls(**values)
+            return cls(**json.loads(text))
         except TypeError as error:
             raise ValueError(f"not a result: {error}") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,6 +19,9 @@ from headrace.schedule import read_folding
 from headrace.synth.families import FAMILIES
 
 Evaluation = Literal["estimate", "rtl", "synthesis"]
+
+MOST_VALUES = 100_000
+"""Values in a sweep, and combinations of them."""
 
 MEASURES = (
     "fps", "interval", "latency", "lut", "ff", "dsp", "bram18", "measured_interval", "measured_latency", "measured_fps",
@@ -135,6 +139,8 @@ class Sweep(BaseModel):
         Raises:
             InputError, FoldingError: when a value is not acceptable.
         """
+        if prod(map(len, self.settings.values())) > MOST_VALUES:
+            raise InputError(f"the settings of the sweep combine to more than {MOST_VALUES:,} points")
         for values in itertools.product(*self.settings.values()):
             chosen = dict(zip(self.settings, values, strict=True))
             if isinstance(chosen.get("folding"), Path):
@@ -169,14 +175,34 @@ def read_sweep(path: Path) -> Sweep:
         InputError: when it cannot be read or does not describe a sweep.
     """
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        values = yaml.safe_load(text)
+        size = _size(values, {})
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
-    except yaml.YAMLError as error:
+    except RecursionError as error:
+        raise InputError(f"{path}: is nested too deeply") from error
+    except (yaml.YAMLError, ValueError, TypeError) as error:  # a date or a number that is none
         raise InputError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
+    if size > MOST_VALUES:
+        raise InputError(f"{path}: stands for more than {MOST_VALUES:,} values, by its aliases")
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise InputError(f"{path}: expected names and values ({', '.join(Sweep.model_fields)})")
     return Sweep.checked(values, str(path), path.parent)
+
+
+def _size(value: object, known: dict[int, int]) -> int:
+    """How many values *value* holds, those behind aliases each time.
+
+    Raises:
+        RecursionError: when it holds itself.
+    """
+    if not isinstance(value, Mapping | Sequence) or isinstance(value, str | bytes):
+        return 1
+    if id(value) not in known:
+        inner = [*value, *value.values()] if isinstance(value, Mapping) else value
+        known[id(value)] = 1 + sum(_size(item, known) for item in inner)
+    return known[id(value)]
 
 
 def _sentence(error: ValidationError) -> str:

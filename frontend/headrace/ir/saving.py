@@ -92,7 +92,11 @@ def load_graph(path: str | Path) -> Graph:
             ]
     except OSError as error:
         raise ModelError(f"cannot be read ({error.strerror or error})", file=file) from error
-    except (zipfile.BadZipFile, KeyError, ValueError, RecursionError, NotImplementedError) as error:
+    except MemoryError as error:
+        raise ModelError("there is not enough memory for the arrays of the saved graph", file=file) from error
+    except ModelError:
+        raise
+    except Exception as error:  # damaged files make numpy and zipfile raise anything
         raise ModelError("is not a saved graph", file=file) from error
     if not isinstance(text, dict) or text.get("format") != FORMAT:
         raise ModelError("is not a saved graph", file=file)
@@ -216,7 +220,7 @@ class _Reader:
             public = {node: name for ends in (text["inputs"], text["outputs"]) for name, node in ends.items()}
             nodes = list(text["nodes"])
             graph.constant_outputs = {str(k): self._array(v) for k, v in text["constant_outputs"].items()}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, MemoryError) as error:
             raise ModelError(f"is a saved graph that lacks a part ({error!r})", file=self.file) from error
         for entry in nodes:
             self._node(graph, entry, public)

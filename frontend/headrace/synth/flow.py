@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from headrace.errors import InputError, ToolError
 from headrace.synth.families import Family
 from headrace.synth.harness import HARNESS, harness
@@ -197,8 +199,9 @@ def _read(cache: Path | None, key: str) -> UnitResult | None:
         return None
     try:
         data = json.loads((cache / f"{key}.json").read_text(encoding="utf-8"))
+        TypeAdapter(tuple[Utilisation, float | None]).validate_python((data["used"], data["fmax_mhz"]))
         return UnitResult("", "", Utilisation(**data["used"]), data["fmax_mhz"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

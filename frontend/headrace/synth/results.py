@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from headrace.errors import InputError
 
 FILE = "synthesis.json"
@@ -142,12 +144,13 @@ def read_synthesis(folder: Path) -> Synthesis | None:
         return None
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
+        TypeAdapter(Synthesis).validate_python(data)
         units = tuple(
             UnitResult(**{**unit, "used": None if unit["used"] is None else Utilisation(**unit["used"])})
             for unit in data["units"]
         )
         return Synthesis(data["family"], data["tool"], data["digest"], data["whole"], units)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
             f"{path}: not a synthesis of this version of Headrace; remove it and synthesise again"
         ) from error
