@@ -133,6 +133,8 @@ def test_where_a_build_cannot_start(tiny_model: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no result of step"):
         headrace.build(None, out, start_step="generate")
     assert contents(out) == before
+    with pytest.raises(InputError, match="expected a path, not int"):
+        headrace.build(tiny_model, 3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="there is no model"):
         headrace.build(None, out)
 

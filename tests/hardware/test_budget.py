@@ -87,6 +87,8 @@ def test_parts_and_boards() -> None:
     with pytest.raises(FoldingError, match=r"unknown part or board 'ZCU10' \(did you mean 'ZCU10"):
         find_part("ZCU10")
     assert Budget.of("KV260", {"lut": 1e9}).available == PARTS["xck26"].resources
+    with pytest.raises(FoldingError, match="the part xc7z020, with the limits given, has 0 lut"):
+        solve_within(unfolded(), Budget.of("xc7z020", {"lut": 0}), None)
 
 
 def test_width_limits_are_kept() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -106,6 +107,8 @@ def build(
     target = output_dir if output_dir is not None else config.output_dir
     if target is None:
         raise InputError("setting 'output_dir' is missing: the folder to write")
+    if not isinstance(target, str | os.PathLike):
+        raise InputError(f"setting 'output_dir': expected a path, not {type(target).__name__}")
     folder = Path(target)
     journal = journal or Journal()
     resolve_steps(config)

@@ -153,7 +153,7 @@ def measure(state: BuildState, config: BuildConfig) -> BuildState:
         result = simulated(state.design, feeds, state, config, waves)
         state.write_json("report/rtlsim_performance.json", rtlsim_performance(state.design, result, frames))
         state.write(PROFILE, profile_of(state.design, result).json())
-        state.note(f"{result.result.cycles:,} cycles for {frames} frames")
+        state.note(f"{result.result.cycles:,} cycles for {frames} frame{'s' if frames != 1 else ''}")
     return state
 
 

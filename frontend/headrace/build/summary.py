@@ -29,7 +29,8 @@ def print_design(design: Design) -> None:
     out = console()
     out.print(layer_table(design))
     rate, interval = expected.fps(clock), expected.interval
-    out.print(f"\n{rate:,.0f} frames/s at {clock:g} MHz: one every {interval:,} cycles (* sets it)")
+    every = "cycle" if interval == 1 else f"{interval:,} cycles"
+    out.print(f"\n{rate:,.0f} frames/s at {clock:g} MHz: one every {every} (* sets it)")
     out.print(not_simulated(design.config.backend, design.simulated), soft_wrap=True)
     if design.folder is not None:
         out.print(f"Report: {design.folder / 'report' / 'index.html'}", soft_wrap=True)

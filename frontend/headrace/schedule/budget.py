@@ -58,7 +58,8 @@ class Budget:
             if not most >= 0:
                 raise FoldingError(f"the budget of {kind} must be a number of at least 0, not {most}")
             whole[kind.lower()] = min(whole[kind.lower()], most)
-        return cls(Resources(**whole), f"the part {part}" if part is not None else "the budget")
+        bounded = ", with the limits given," if limits else ""
+        return cls(Resources(**whole), f"the part {part}{bounded}" if part is not None else "the budget")
 
     def exceeded(self, used: Resources) -> dict[str, float]:
         """By kind, how many times too much *used* takes."""
