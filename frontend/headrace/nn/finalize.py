@@ -76,8 +76,8 @@ class FinalizeReport:
 
     Args:
         outputs: one entry an output tensor of the model.
-        float_layers: layers that computed in floating point because their input or weight is not quantized, so that
-            they have no exact integer form.
+        float_layers: layers that computed in floating point because their input or weight is not quantized, or the
+            input was joined from tensors of different scales: an export may differ from them in the last bits.
     """
 
     outputs: tuple[OutputDifference, ...]
@@ -94,7 +94,8 @@ class FinalizeReport:
             + (f", by at most {o.max_difference:g}" if o.differing else "")
             for o in self.outputs
         ]
-        lines += [f"{name}: computed in floating point (input or weight not quantized)" for name in self.float_layers]
+        why = "input or weight not quantized, or joined from different scales; an export may differ in the last bits"
+        lines += [f"{name}: computed in floating point ({why})" for name in self.float_layers]
         return "\n".join(lines)
 
 
