@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from fuzz.mutations import NAMES as ALL
 from models import quantized_mlp
 
 import headrace
 
 NAMES = ["a/b; rm -rf ~", "module", "../../x", "a.b", "a_b", "a b", "<script>alert(1)</script>", 'ä\n`include "x"']
+
+EVIL = [name for name in ALL if name]
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +58,44 @@ def test_build_and_simulate(hostile: onnx.ModelProto, tmp_path: Path) -> None:
     results = [design.run(feeds, mode=mode) for mode in ("float", "integer", "rtl")]
     assert all(list(result) == ["/etc/passwd"] for result in results)
     assert all(np.array_equal(result["/etc/passwd"], results[0]["/etc/passwd"]) for result in results)
+
+
+def renamed(rotation: int) -> onnx.ModelProto:
+    """The tiny network under names that mean something to some tool, each in another place for another *rotation*."""
+    model = quantized_mlp((6, 5, 3), 3, seed=1)
+    pool = [*EVIL[rotation:], *EVIL[:rotation]]
+    names = {"": ""}
+    for name in ("x", "label", *(name for node in model.graph.node for name in (*node.input, *node.output))):
+        number = len(names) - 1
+        names.setdefault(name, pool[number % len(pool)] + (str(number) if number >= len(pool) else ""))
+    for k, node in enumerate(model.graph.node):
+        node.name = pool[(3 * k + 1) % len(pool)]
+        node.input[:] = [names[name] for name in node.input]
+        node.output[:] = [names[name] for name in node.output]
+    for named in (*model.graph.input, *model.graph.output, *model.graph.initializer):
+        named.name = names[named.name]
+    model.graph.name = pool[5]
+    return model
+
+
+@pytest.mark.parametrize(
+    "rotation", [9, *(pytest.param(r, marks=pytest.mark.slow) for r in range(len(EVIL)) if r != 9)]
+)
+def test_injection(rotation: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that a name says is done, by any tool from the build to both simulations, and no file is named by one."""
+    monkeypatch.chdir(tmp_path)
+    outputs = ["estimate_reports", "stitched_ip", "pynq_driver"]
+    design = headrace.build(
+        renamed(rotation), tmp_path / "out", name=EVIL[rotation], backend="both", generate_outputs=outputs
+    )
+    (name,) = design.source.inputs
+    feeds = {name: np.random.default_rng(0).normal(0, 1, (4, 6)).astype(np.float32)}
+    results = [next(iter(design.run(feeds, mode=mode).values())) for mode in ("float", "integer", "rtl", "hls")]
+    assert all(np.array_equal(result, results[0]) for result in results)
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+    for path in (tmp_path / "out").rglob("*"):
+        assert re.fullmatch(r"[A-Za-z0-9._-]{1,100}", path.name), path
+        assert path.name != "pwned"
+    page = _Tags()
+    page.feed((tmp_path / "out" / "report" / "index.html").read_text(encoding="utf-8"))
+    assert not page.seen & {"script", "img"}

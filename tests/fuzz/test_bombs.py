@@ -101,6 +101,15 @@ def quantized(scale: Any, **values: Any) -> onnx.ModelProto:
     return model([*quants, node("MatMul", ["q", "v"])], {"x": ["N", 3]}, constants)
 
 
+def doubled(count: int) -> onnx.ModelProto:
+    """Sums of a sum with itself, which are functions of 2 ** count operands."""
+    nodes = [node("Quant", [a, "s", "z", "b"], [b], signed=1, narrow=0) for a, b in (("x", "q"), ("w", "v"))]
+    nodes += [node("MatMul", ["q", "v"], ["t0"])]
+    nodes += [node("Add", [f"t{k}", f"t{k}"], [f"t{k + 1}"]) for k in range(count)]
+    nodes += [node("Quant", [f"t{count}", "s", "z", "b"], ["y"], signed=1, narrow=0)]
+    return model(nodes, {"x": ["N", 3]}, {"s": 0.25, "z": 0.0, "b": 4.0, "w": np.ones((3, 2), np.float32)})
+
+
 BOMBS: dict[str, tuple[onnx.ModelProto | bytes, str]] = {
     **{f"declared {n}": (declared(n), "elements; up to 67,108,864 are supported") for n in HUGE},
     "declared product": (declared(2**20, 2**20, 2**20), "elements; up to 67,108,864"),
@@ -173,6 +182,7 @@ BOMBS: dict[str, tuple[onnx.ModelProto | bytes, str]] = {
     "scale infinite": (quantized(np.inf), "finite and positive"),
     "scale denormal": (quantized(np.float32(1e-45)), ""),
     "scale largest": (quantized(np.float32(3.4e38)), ""),
+    "doubled": (doubled(100), ""),
     "chain": (chain(3000), ""),
     "chain backwards": (chain(3000, "Sigmoid", backwards=True), ""),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
@@ -83,6 +84,10 @@ class Scaled:
         )
 
 
+MOST_LEAVES = 4096
+"""Integer tensors that one function of several may have."""
+
+
 @dataclass(frozen=True, eq=False)
 class Joined:
     """A function of two integer tensors that has no integer tensor of its own yet.
@@ -109,6 +114,15 @@ class Joined:
     bias: Double | None = None
     steps: tuple[Elementwise, ...] = ()
     clamp: Clamp | None = None
+
+    def __post_init__(self) -> None:
+        if self.count > MOST_LEAVES:
+            raise NotExact(f"it joins {self.count:,} integer tensors without a quantizer; up to {MOST_LEAVES:,} can be")
+
+    @cached_property
+    def count(self) -> int:
+        """Number of :attr:`leaves`, which doubles where a tensor is joined with itself."""
+        return sum(1 if isinstance(side, Scaled) else side.count for side in (self.left, self.right))
 
     @property
     def leaves(self) -> tuple[Scaled, ...]:

@@ -73,8 +73,8 @@ class Analysis:
                 raise
             where = f"'{node}' ({type(op).__name__})"
             raise type(error)(error.message, node=where, file=self.source.file) from error
-        except MemoryError as error:
-            message = "there is not enough memory to analyse it"
+        except (MemoryError, RecursionError) as error:
+            message = "there is not enough memory to analyse it, or too much is joined without a quantizer"
             raise ModelError(message, node=f"'{node}' ({type(op).__name__})", file=self.source.file) from error
         for port, result in enumerate(results):
             self.env[Value(node, port)] = result
