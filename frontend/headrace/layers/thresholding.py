@@ -354,10 +354,8 @@ class Thresholding(Pointwise):
     def hls(self) -> HlsCall:
         if self.style == "auto":
             return self.chosen.hls()
-        if self.style == "line":  # a tool for high-level synthesis makes its own choice of multipliers
+        if self.style in ("line", "table"):  # a tool for high-level synthesis chooses arithmetic and memories itself
             return replace(self, style="search").hls()
-        if self.style == "table" and self.lookup is not None:
-            return self.lookup.hls()
         f, y = self.function, self.output
         steps = int(np.abs(f.step).max()) * self.steps
         widest = IntRange(-steps + min(y.lo, 0), steps + max(y.hi, 0))  # base, step * count, and their sum
