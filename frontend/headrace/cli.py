@@ -269,13 +269,15 @@ def view(
     debug: Debug = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Show a model in netron, or the report of a build, in a browser."""
     from headrace.build.viewing import open_report, serve_model
 
     if model.is_dir():
         page = open_report(model, browse)
-        typer.echo(printable(str(page)))
+        if not _told("view", lambda: {"page": str(page)}):
+            typer.echo(printable(str(page)))
     else:
         serve_model(model, port, browse)
 

@@ -302,10 +302,10 @@ def test_options_that_do_not_go_together(
 def test_a_design_for_a_part(tiny_model: Path, tmp_path: Path) -> None:
     large, small = tmp_path / "large", tmp_path / "small"
     assert headrace("build", tiny_model, "-o", large, "--fit", "Pynq-Z1").returncode == 0
-    assert headrace("build", tiny_model, "-o", small, "--limit", "lut=900", "--limit", "dsp=0").returncode == 0
+    assert headrace("build", tiny_model, "-o", small, "--limit", "lut=300", "--limit", "dsp=0").returncode == 0
     reports = [json.loads((out / "report" / "report.json").read_text()) for out in (large, small)]
     assert reports[0]["performance"]["interval"] < reports[1]["performance"]["interval"]
-    assert reports[1]["performance"]["resources"]["lut"] <= 900
+    assert reports[1]["performance"]["resources"]["lut"] <= 300
     assert "has 10 lut and the design takes an estimated" in refused(
         "build", tiny_model, "-o", large, "--limit", "lut=10"
     )

@@ -89,7 +89,7 @@ def test_finns_configuration(tiny_model: Path, tmp_path: Path) -> None:
     built = document("build", "--finn-config", config)
     assert built["output"] == str(folder / "out")
     warnings = "\n".join(built["warnings"])
-    for part in ("'board' has no effect", "(did you mean 'MVAU_1'?)", "output 'bitfile' is not made"):
+    for part in ("'shell_flow_type' has no effect", "(did you mean 'MVAU_1'?)", "output 'bitfile' is not made"):
         assert part in warnings
     assert built["report"]["clock_mhz"] == 100
     other = document("build", "--finn-config", config, "-o", tmp_path / "o", "--stop-step", "step_convert_to_hw")

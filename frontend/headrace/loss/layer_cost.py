@@ -2,9 +2,11 @@
 
 The values are those of the resource estimates of the compiler (``headrace.layers.mvau.MVAU``, ``VVAU``,
 ``Thresholding``) at whole bit widths, in LUT equivalents: lookup tables, with DSP blocks and block RAMs counted as the
-tables that they replace (the usual weights of ``headrace.schedule.cost``). Where an estimate jumps or rounds, the
-gradient is that of the smooth formula beside it: a multiplier that has become a DSP block has the gradient of one in
-tables, so that bit widths can still find their way down to where tables are cheaper.
+tables that they replace (the usual weights of ``headrace.schedule.cost``). A matrix that is unfolded completely costs
+less in the compiler, which shares sums between rows by what the weights are; here it costs what it does without.
+
+Where an estimate jumps or rounds, the gradient is that of the smooth formula beside it: a multiplier that has become a
+DSP block has the gradient of one in tables, so that bit widths can still find their way to where tables are cheaper.
 """
 
 from __future__ import annotations
