@@ -56,6 +56,7 @@ LEFT_OUT = {
     "core.utils.*": "TorchScript wrappers of parameters and of in-place operations",
     "core.quant.int.Decoupled*WithInput": "see MOVED",
     "loss.*Float*": "exponent and mantissa bits are not learned: their formats are fixed",
+    "nn.equalized_layer.*": "wrappers in front of layers of language models; headrace.graph.equalize scales weights",
     "nn.mixin.*": "mixins of layers; a layer of one's own derives from nn.quant_layer",
     "nn.quant_rnn.QuantRecurrentStackBase": "base class; QuantRNN and QuantLSTM are the layers",
     "nn.target.*": "layers of one vendor's other compiler",

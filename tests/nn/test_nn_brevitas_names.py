@@ -61,6 +61,7 @@ def _defined(module):
 @lru_cache
 def _names():
     """``module.name`` of every public class and function, without the name of the package."""
+    importlib.import_module("brevitas.graph")  # first, or some modules import each other in a circle
     found = []
     for part in surface.PARTS:
         package = importlib.import_module(f"brevitas.{part}")

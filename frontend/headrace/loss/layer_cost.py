@@ -144,30 +144,30 @@ def tree(terms: int, bits: Tensor, limit: Tensor) -> Tensor:
     return total
 
 
-def _number_row(x: int, w: int, x_signed: bool, product: int, simd: int, pe: int, acc: int) -> float:
-    """The dot product of numbers of *x* and *w* bits, whose products have *product* bits, for one of *pe* rows."""
-    whole, part = sorted((x, w))
-    digit = max(LUT_INPUTS - whole, 1)
-    digits = math.ceil(part / digit)
+def _number_row(x: Tensor, w: Tensor, x_signed: bool, product: Tensor, simd: int, pe: int, acc: Tensor) -> Tensor:
+    """The dot product of numbers of *x* and *w* bits, whose products have *product* bits, for one of *pe* rows.
+
+    All bits are whole; nothing is read from the device.
+    """
+    whole, part = torch.minimum(x, w), torch.maximum(x, w)
+    digit = torch.clamp(LUT_INPUTS - whole, min=1.0)
+    digits = torch.ceil(part / digit)
     pairs = (simd + 1) // 2
-    if digits == 1 or (whole <= MAX_WHOLE_BITS and digits == 2):
-        total = float((digits - 1) * acc)
-        for k in range(digits):
-            limit = max(acc - k * digit, 1)
-            term = min(whole + min(digit, part - k * digit), limit)
-            total += (simd + simd // 2) * term + _tree(pairs, min(term + 1, limit), limit)
-        return total
-    term = min(product, acc)
-    pack = min(1 + (DSP_A_BITS - w - 1) // product, MAX_PACK, pe) if x + (not x_signed) <= DSP_B_BITS else 1
-    if pack > 1:
-        blocks = DSP_LUTS * math.ceil(pe / pack) / pe
-        return simd * (blocks + (pack - 1) / pack * (term + w)) + _tree(simd, term, acc)
-    one = DSP_LUTS if whole > 1 and x + w >= DSP_PRODUCT_BITS else 1.6 * x * w
-    return simd * one + _tree(simd, term, acc)
 
+    def digit_row(k: int) -> Tensor:
+        limit = torch.clamp(acc - k * digit, min=1.0)
+        term = torch.minimum(whole + torch.minimum(digit, part - k * digit), limit)
+        return (simd + simd // 2) * term + tree(pairs, torch.minimum(term + 1.0, limit), limit)
 
-def _tree(terms: int, bits: int, limit: int) -> float:
-    return float(tree(terms, torch.tensor(float(bits)), torch.tensor(float(limit))))
+    tables = torch.where(digits == 1, digit_row(0), acc + digit_row(0) + digit_row(1))
+    by_tables = (digits == 1) | ((whole <= MAX_WHOLE_BITS) & (digits == 2))
+    term = torch.minimum(product, acc)
+    pack = torch.clamp(1 + torch.floor((DSP_A_BITS - w - 1) / product), max=float(min(MAX_PACK, pe)))
+    packed = (x + float(not x_signed) <= DSP_B_BITS) & (pack > 1)
+    blocks = DSP_LUTS * torch.ceil(pe / pack.clamp_min(1.0)) / pe + (pack - 1) / pack.clamp_min(1.0) * (term + w)
+    one = torch.where((whole > 1) & (x + w >= DSP_PRODUCT_BITS), torch.full_like(x, DSP_LUTS), 1.6 * x * w)
+    multiplied = simd * torch.where(packed, blocks, one) + tree(simd, term, acc)
+    return torch.where(by_tables, tables, multiplied)
 
 
 def _row(x: Operand, w: Operand, simd: int, acc: Tensor, unrolled: bool, pe: int) -> Tensor:
@@ -191,9 +191,9 @@ def _row(x: Operand, w: Operand, simd: int, acc: Tensor, unrolled: bool, pe: int
         return torch.where(x.bits.detach() == 1, _with_gradient(counted, sums), sums)
     term = torch.minimum(bits_of(low, high, x.bits + w.bits), acc)
     smooth = simd * x.bits * w.bits + tree(simd, term, acc)
-    whole = [math.ceil(float(bits)) for bits in (x.bits, w.bits, bits_of(low, high, x.bits), acc)]
+    whole = [torch.ceil(bits.detach()) for bits in (x.bits, w.bits, bits_of(low, high, x.bits), acc)]
     value = _number_row(whole[0], whole[1], x.signed, whole[2], simd, pe, whole[3])
-    multiplied = _with_gradient(torch.full_like(smooth, value), smooth)
+    multiplied = _with_gradient(value.to(smooth.dtype), smooth)
     if not (w.signed and w.narrow):
         return multiplied
     per_lane = torch.where(torch.minimum(x.bits, w.bits).detach() > 1, 2.2, 1.2)

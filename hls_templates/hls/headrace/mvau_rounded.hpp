@@ -13,7 +13,7 @@ void mvau_rounded(hls::stream<pack<X, SIMD>>& in, hls::stream<pack<Y, PE>>& out,
     PRAGMA_HLS(HLS INLINE)
     using acc = accumulator<CONFIG::acc_bits>;
 
-    for (int vector = 0; vector < CONFIG::vectors; ++vector) {
+    for (int v = 0; v < CONFIG::vectors; ++v) {
         PRAGMA_HLS(HLS PIPELINE II=1 style=flp)
         const pack<X, SIMD> x = in.read();
         pack<Y, PE> y;
