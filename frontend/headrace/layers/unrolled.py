@@ -121,9 +121,12 @@ def shareable(weights: Int) -> bool:
 def _digits(weights: Int) -> Int:
     """Signed digits of every weight: the bits in which a number and three times it differ (Prodinger, 2000)."""
     magnitude = np.abs(weights.astype(np.int64))
-    different = magnitude ^ (3 * magnitude)
-    bits = np.unpackbits(different[..., np.newaxis].view(np.uint8), axis=-1)
-    return np.asarray(bits.sum(axis=-1), np.int64)
+    largest = int(magnitude.max(initial=0))
+    numbers = np.arange(largest + 1) if largest < magnitude.size else magnitude  # few numbers make many weights
+    different = numbers ^ (3 * numbers)
+    bits = np.unpackbits(different[..., np.newaxis].view(np.uint8), axis=-1).sum(axis=-1)
+    digits = bits[magnitude] if largest < magnitude.size else bits
+    return np.asarray(digits, np.int64)
 
 
 def shared_adders(weights: Int, x: IntRange, bias: Int, rounding: Rounding | None, output: IntRange) -> Pipeline:
