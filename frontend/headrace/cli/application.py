@@ -1,0 +1,54 @@
+"""The command itself: its name, its help, and the options before a command."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from headrace import __version__
+from headrace.cli.endings import interrupted
+from headrace.cli.session import Debug, Json, Quiet, Session, Verbose
+
+
+class _Commands(TyperGroup):
+    """All commands; an interrupt says so."""
+
+    def invoke(self, ctx: Any) -> object:  # typer has a click of its own, whose name is private
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            interrupted()
+        finally:
+            Session.command = ctx.invoked_subcommand or ""
+
+
+app = typer.Typer(
+    cls=_Commands,
+    name="headrace",
+    help="Carry a low-bit network to simulated, bit-exact FPGA dataflow hardware.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"headrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _globals(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
+    ] = False,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Carry a low-bit network to simulated, bit-exact FPGA dataflow hardware."""

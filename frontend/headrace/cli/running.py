@@ -1,0 +1,103 @@
+"""Commands that run a model or a design: ``run``, ``profile``, ``vectors``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.session import Debug, Json, Model, Quiet, Session, Verbose, new_journal, told_as_json
+
+
+class Mode(StrEnum):
+    """What computes the outputs of ``headrace run``."""
+
+    float = "float"
+    integer = "integer"
+    rtl = "rtl"
+    hls = "hls"
+
+
+def run(
+    model: Model,
+    source: Annotated[Path, typer.Option("--input", metavar="X.npz", help="Arrays named as the model's inputs.")],
+    output: Annotated[Path, typer.Option("--output", metavar="Y.npz", help="File to write the outputs to.")],
+    mode: Annotated[
+        Mode, typer.Option("--mode", help="What computes: the model, its integer graph, the RTL or the HLS C++.")
+    ],
+    trace: Annotated[
+        bool, typer.Option("--trace", help="rtl, hls: compare every stream between layers with their arithmetic.")
+    ] = False,
+    dataflow: Annotated[
+        bool, typer.Option("--dataflow", help="hls: layers side by side, with streams as deep as in hardware.")
+    ] = False,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Run a model on arrays, in its own real values: as a float model, as integers, or as simulated RTL or HLS C++."""
+    from headrace.build.api import load
+    from headrace.build.arrays import check_writable, read_arrays, write_arrays
+    from headrace.build.machine import run_data
+    from headrace.build.traced import RunOptions, run_design
+
+    check_writable(output)
+    options = RunOptions(mode.value, trace, dataflow)
+    design = load(model)
+    journal = new_journal()
+    outputs = run_design(design, read_arrays(source), options, str(source), journal)
+    write_arrays(output, outputs)
+    told_as_json("run", lambda: run_data(outputs, mode.value, str(output)), journal)
+
+
+def profile(
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a build.")],
+    source: Annotated[
+        Path | None, typer.Option("--input", metavar="X.npz", help="Arrays named as the model's inputs.")
+    ] = None,
+    frames: Annotated[int, typer.Option("--frames", min=1, help="Random frames, without --input.")] = 4,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Simulate a build and show where it spends its time: how busy layers are, how full FIFOs; in the report, too."""
+    from headrace.build.api import load
+    from headrace.build.arrays import read_arrays
+    from headrace.build.profile import profile_build
+
+    journal = new_journal()
+    feeds = None if source is None else read_arrays(source)
+    found = profile_build(load(output), feeds, frames, str(source), journal)
+    if not told_as_json("profile", lambda: asdict(found), journal) and Session.verbosity >= 0:
+        from headrace.build.summary import print_profile
+
+        print_profile(found)
+
+
+def vectors(
+    model: Model,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="V.npz", help="File to write.")],
+    source: Annotated[
+        Path | None, typer.Option("--input", metavar="X.npz", help="Arrays named as the model's inputs.")
+    ] = None,
+    frames: Annotated[int, typer.Option("--frames", min=1, help="Random frames, without --input.")] = 32,
+    seed: Annotated[int, typer.Option("--seed", help="Of the random frames.")] = 0,
+    streams: Annotated[bool, typer.Option("--streams", help="Expect the words between layers as well.")] = False,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Write integers for the design's inputs and what its outputs must be, for an RTL regression without the model."""
+    from headrace.build.api import load
+    from headrace.build.arrays import check_writable, read_arrays
+
+    check_writable(output)
+    feeds = None if source is None else read_arrays(source)
+    load(model).write_vectors(output, feeds, frames=frames, seed=seed, streams=streams, origin=str(source))
+    told_as_json("vectors", lambda: {"output": str(output)})

@@ -1,0 +1,73 @@
+"""What every command takes and how it answers: debugging, loudness, JSON, the journal, the one document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from headrace.build.journal import Journal
+
+
+class Session:
+    """What the options that every command takes have set, and which command runs."""
+
+    debug = False
+    verbosity = 0
+    json = False
+    said = False
+    command = ""
+
+
+def _debug(on: bool) -> None:
+    Session.debug |= on
+
+
+def _louder(count: int) -> None:
+    Session.verbosity += count
+
+
+def _quieter(on: bool) -> None:
+    Session.verbosity -= on
+
+
+def _machine(on: bool) -> None:
+    Session.json |= on
+
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_debug)]
+Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more.", callback=_louder)]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say errors only.", callback=_quieter)]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.", callback=_machine)]
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A QONNX file, or the folder of an earlier build.")]
+TargetFps = Annotated[float | None, typer.Option("--target-fps", metavar="N", help="Frames a second to fold for.")]
+ClockMhz = Annotated[
+    float | None, typer.Option("--clock-mhz", metavar="F", help="Clock frequency in MHz, 200 by default.")
+]
+FoldingFile = Annotated[Path | None, typer.Option("--folding", metavar="F.json", help="PE and SIMD by layer.")]
+
+
+def new_journal() -> Journal:
+    """What a command says while it works, as loud as its options ask."""
+    from headrace.build.journal import Journal, attended_journal
+
+    return Journal() if Session.verbosity < 0 else attended_journal(Session.verbosity > 0)
+
+
+def told_as_json(command: str, data: Callable[[], Mapping[str, object]], journal: Journal | None = None) -> bool:
+    """Whether the result is wanted as JSON, which is then printed."""
+    if Session.json:
+        from headrace.build.machine import document
+
+        say(document(command, data(), journal))
+    return Session.json
+
+
+def say(text: str) -> None:
+    """Print a document to standard output, alone."""
+    Session.said = True
+    typer.echo(text, nl=False)
