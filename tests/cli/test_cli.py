@@ -145,7 +145,8 @@ def test_interrupt(
 def test_doctor_and_version() -> None:
     done = headrace("doctor")
     assert done.returncode == 0, done.stdout
-    assert "verilator" in done.stdout
+    for tool in ("verilator", "nextpnr-ecp5", "nextpnr-ice40", "gowin_pack", "netron", "distributed", "pyserial"):
+        assert re.search(rf"^{tool} .*(headrace|RTL|host)", done.stdout, re.MULTILINE), tool
     assert "\x1b" not in done.stdout
     assert headrace("--version").stdout.startswith("headrace ")
 
@@ -221,9 +222,35 @@ class TestRefusals:
         assert "frames a second" in refused("build", tiny_model, "-o", out, "--target-fps", "1e12")
         assert not out.exists()
 
+    @pytest.mark.parametrize(
+        ("command", "message"),
+        [
+            (("build", "-o", "out", "--fit", "xc7z999"), "xc7z999"),
+            (("build", "-o", "out", "--limit", "luts=3"), "did you mean 'lut'"),
+            (("build", "-o", "out", "--stop-step", "conect"), "did you mean 'connect'"),
+            (("build", "-o", "out", "--unroll", "--fit", "Pynq-Z1"), "unroll folds every layer"),
+            (("build", "-o", "out", "--config", "c.json"), "unknown board 'Pynq-Z7' (did you mean"),
+            (("build", "-o", "out", "--config", "v.json"), "none.npy: no such file"),
+            (("synth", "--family", "xc8"), "no device family 'xc8'"),
+            (("bitstream", "--board", "icebraker"), "did you mean 'icebreaker'"),
+            (("bitstream", "--board", "icebreaker", "--baud", "9000000"), "9000000 baud"),
+        ],
+    )
+    def test_options_before_the_model_is_read(self, command: tuple[str, ...], message: str, tmp_path: Path) -> None:
+        """A mistake in an option is told at once, not after minutes: the model need not even be there."""
+        (tmp_path / "c.json").write_text('{"board": "Pynq-Z7", "generate_outputs": ["stitched_ip"]}')
+        verify = {"verify_steps": ["streamlined_python"], "verify_input_npy": "none.npy"}
+        (tmp_path / "v.json").write_text(json.dumps(verify))
+        name, *options = command
+        paths = [tmp_path / option if option == "out" or option.endswith(".json") else option for option in options]
+        assert message in refused(name, tmp_path / "none.onnx", *paths)
+
     def test_usage(self, tiny_model: Path) -> None:
         assert "No such command 'bild'" in refused("bild")
         assert "--output" in refused("build", tiny_model)
+        says = refused("build", tiny_model, "--backend", "vhdl")
+        assert "'vhdl' is not one of" in says
+        assert "Value error" not in says
         assert "'integer'" in refused("run", tiny_model, "--input", "x", "--output", "y", "--mode", "intger")
 
     def test_debug_shows_the_traceback(self, tmp_path: Path) -> None:

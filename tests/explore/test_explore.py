@@ -310,6 +310,23 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
     assert Plot.of(Exploration([Result("k", "m", {}, error="x")], {"fps": "max"})) is None
 
 
+def test_many_points_with_one_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """The error is there once, on the terminal and on the page; every point leads to it."""
+    results = [Result(str(n), "m", {"target_fps": str(n)}, error="too fast") for n in range(6)]
+    found = Exploration([*results, Result("k", "m", {}, {"fps": 1.0}, error="lost")], {"fps": "max"})
+    print_exploration(found, Path("out"))
+    shown = capsys.readouterr().out
+    assert shown.count("too fast") == 1
+    named = "; ".join(f"m target_fps={n}" for n in range(4))
+    assert f"6 points ({named}; 2 more): too fast\n" in shown
+    assert "\nm: lost\n" in shown
+    from headrace.explore.page import result_files
+
+    page = result_files(found)["index.html"]
+    assert (page.count("too fast"), page.count('href="#failure-1"'), page.count('href="#failure-2"')) == (1, 6, 1)
+    assert "m target_fps=5" in page
+
+
 def test_the_command(models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.testing import CliRunner
 
@@ -320,10 +337,15 @@ def test_the_command(models: dict[str, Path], tmp_path: Path, monkeypatch: pytes
     command = ["explore", "w2.onnx", "w4.onnx", "--sweep", "s.yaml", "--jobs", "2"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
-    assert "more than one frame per cycle" in done.output
+    assert done.output.count("more than one frame per cycle") == 1  # of two points
+    assert "2 points (w2 target_fps=2G; w4 target_fps=2G): " in done.output
     assert (tmp_path / "exploration" / "index.html").is_file()
     (tmp_path / "t.yaml").write_text("settings: {target_fps: [2000000000]}\n")
-    with pytest.raises(HeadraceError, match="no point has a result"):
-        CliRunner().invoke(app, ["explore", "w2.onnx", "--sweep", "t.yaml"], catch_exceptions=False)
+    with pytest.raises(HeadraceError, match="no point has a result") as refused:
+        CliRunner().invoke(app, ["explore", "w2.onnx", "w4.onnx", "--sweep", "t.yaml"], catch_exceptions=False)
+    assert str(refused.value).count("more than one frame per cycle") == 1
+    (tmp_path / "u.yaml").write_text("settings: {fit_part: [xc7z999]}\n")
+    with pytest.raises(HeadraceError, match="xc7z999"):  # before a model is read
+        CliRunner().invoke(app, ["explore", "none.onnx", "--sweep", "u.yaml"], catch_exceptions=False)
     with pytest.raises(InputError, match="two models are called 'w2'"):
         Sweep(models=models).with_models([tmp_path / "w2.onnx"])

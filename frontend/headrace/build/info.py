@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,21 +13,25 @@ from headrace.ir.op import Array
 from headrace.ir.scaled import Abstract, Joined, Scaled
 from headrace.passes.to_integer import IntegerModel
 
+Numbers = float | list[Any] | None
+"""One number, or nested lists of them, or nothing."""
+
 
 @dataclass(frozen=True)
 class TensorInfo:
     """One tensor of the model: ``real = scale * q + offset`` with integers ``q`` of type ``element``.
 
-    ``scale`` and ``offset`` are texts, one value or the range of the channels' values; empty where unknown. A join that
-    is part of the next activation has no integers of its own: ``element`` names those of its operands, *joined*.
+    ``scale`` and ``offset`` are one number where all channels have the same, else a list of those of the channels (of
+    lists, where they differ along several axes); None where unknown. A join that is part of the next activation has no
+    integers of its own: ``element`` names those of its operands, *joined*.
     """
 
     name: str
     operator: str
     shape: tuple[int, ...]
     element: str
-    scale: str
-    offset: str
+    scale: Numbers
+    offset: Numbers
 
 
 @dataclass(frozen=True)
@@ -64,19 +69,18 @@ def describe(source: Graph, integer: IntegerModel) -> ModelInfo:
 def _tensor(name: str, operator: str, known: Abstract) -> TensorInfo:
     if isinstance(known, Joined):
         leaves = dict.fromkeys(str(_element(leaf)) for leaf in known.leaves)
-        return TensorInfo(name, operator, known.shape, f"{', '.join(leaves)} joined", "", "")
+        return TensorInfo(name, operator, known.shape, f"{', '.join(leaves)} joined", None, None)
     if not isinstance(known, Scaled):
-        return TensorInfo(name, operator, known.shape, "FLOAT32", "", "")
-    return TensorInfo(name, operator, known.shape, str(_element(known)), _span(known.scale), _span(known.bias))
+        return TensorInfo(name, operator, known.shape, "FLOAT32", None, None)
+    return TensorInfo(name, operator, known.shape, str(_element(known)), _numbers(known.scale), _numbers(known.bias))
 
 
 def _element(known: Scaled) -> IntRange:
     return IntRange(int(known.lo.min()), int(known.hi.max()), known.bipolar)
 
 
-def _span(values: Array | None) -> str:
-    """One value, or the smallest and largest of several."""
+def _numbers(values: Array | None) -> Numbers:
     if values is None:
-        return ""
-    low, high = float(np.min(values)), float(np.max(values))
-    return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
+        return None
+    found: Numbers = np.squeeze(values).tolist() if np.ptp(values) else float(np.min(values))
+    return found

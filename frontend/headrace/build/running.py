@@ -13,12 +13,15 @@ from pydantic import TypeAdapter
 from headrace.build.checkpoint import restore, save_checkpoint
 from headrace.build.config import BuildConfig, step_name
 from headrace.build.design import STAGES
+from headrace.build.expected import expected_files
 from headrace.build.finn_steps import build_dataflow_step_lookup
 from headrace.build.journal import Journal
 from headrace.build.state import BuildState
 from headrace.build.steps import STEPS, Step
-from headrace.build.vocabulary import default_build_dataflow_steps
+from headrace.build.vendor import part_of
+from headrace.build.vocabulary import DataflowOutputType, default_build_dataflow_steps
 from headrace.errors import InputError, did_you_mean
+from headrace.schedule import read_folding
 
 TIMES_FILE = "time_per_step.json"
 
@@ -82,6 +85,23 @@ def first_and_last(config: BuildConfig, steps: Sequence[NamedStep]) -> tuple[int
     if last < first:
         raise InputError(f"setting 'stop_step': '{names[last]}' comes before 'start_step', '{names[first]}'")
     return first, last
+
+
+def check_settings(config: BuildConfig) -> None:
+    """Refuse what can be seen to be wrong before a model is read.
+
+    Raises:
+        InputError: for a step, a board or a part that is not known, or a file to verify with that is not there.
+        FoldingError: for a part or resource to fit that is not known, or a file of layers that cannot be read.
+    """
+    first_and_last(config, resolve_steps(config))
+    _ = config.goal
+    if config.specialize_layers_config_file is not None:
+        read_folding(config.specialize_layers_config_file)
+    if DataflowOutputType.STITCHED_IP in config.generate_outputs:
+        part_of(config)
+    if config.verify_steps:
+        expected_files(config)
 
 
 def run_steps(state: BuildState, config: BuildConfig) -> BuildState:

@@ -6,9 +6,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.table import Table
 
-from headrace.build.info import ModelInfo
+from headrace.build.info import ModelInfo, Numbers
 from headrace.build.report import layer_rows, not_simulated
 from headrace.build.terminal import console, table
 from headrace.errors import printable
@@ -57,8 +58,8 @@ def print_info(info: ModelInfo) -> None:
     shown = table("tensor", "operator", "shape", "integers", "scale", "offset")
     for tensor in info.tensors:
         shape = "x".join(map(str, tensor.shape))
-        offset = "" if tensor.offset == "0" else tensor.offset
-        shown.add_row(tensor.name, tensor.operator, shape, tensor.element, tensor.scale, offset)
+        offset = _span(tensor.offset) if tensor.offset != 0 else ""
+        shown.add_row(tensor.name, tensor.operator, shape, tensor.element, _span(tensor.scale), offset)
     out = console()
     out.print(shown)
     for node, count in info.disagreements.items():
@@ -69,6 +70,14 @@ def print_info(info: ModelInfo) -> None:
     out.print(f"\nOn the host ({len(info.blockers)}):")
     for blocker in info.blockers:
         out.print(f"  {blocker}", soft_wrap=True)
+
+
+def _span(numbers: Numbers) -> str:
+    """One value, or the smallest and largest of several."""
+    if numbers is None:
+        return ""
+    low, high = float(np.min(numbers)), float(np.max(numbers))
+    return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
 
 
 def print_synthesis(found: Synthesis, design: Design) -> None:

@@ -11,13 +11,19 @@ from headrace import __version__
 from headrace.cli.endings import interrupted
 from headrace.cli.session import Debug, Json, Quiet, Session, Verbose
 
+_PYDANTIC = "Value error, "
+"""What pydantic puts before the sentence of whoever checked a value; newer releases of typer show it."""
+
 
 class _Commands(TyperGroup):
-    """All commands; an interrupt says so."""
+    """All commands; an interrupt says so, and an option that is not acceptable in typer's words alone."""
 
     def invoke(self, ctx: Any) -> object:  # typer has a click of its own, whose name is private
         try:
             return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix(_PYDANTIC)
+            raise
         except KeyboardInterrupt:
             interrupted()
         finally:

@@ -32,6 +32,7 @@ def explore(
     """Evaluate many builds of some models, and find those that no other beats; goes on where it was interrupted."""
     from headrace.explore import DaskRunner, LocalRunner, Sweep, read_sweep
     from headrace.explore import explore as run_sweep
+    from headrace.explore.table import failure_lines, print_exploration
 
     given = Sweep() if sweep is None else read_sweep(sweep)
     given = given.with_models(models or [])
@@ -40,9 +41,7 @@ def explore(
     found = run_sweep(given, output, runner, journal)
     none = bool(found.results) and len(found.failed) == len(found.results)
     told = told_as_json("explore", lambda: {"ok": not none, "output": str(output), **json.loads(found.json())}, journal)
-    if not told and Session.verbosity >= 0:
-        from headrace.explore.table import print_exploration
-
-        print_exploration(found, output)
     if none:
-        raise ToolError(f"no point has a result; the first: {found.results[0].error}")
+        raise ToolError("\n  ".join(["no point has a result:", *failure_lines(found)]))
+    if not told and Session.verbosity >= 0:
+        print_exploration(found, output)

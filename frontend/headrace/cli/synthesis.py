@@ -32,8 +32,10 @@ def synth(
     from headrace.build.api import load
     from headrace.build.synthesis import failures, synthesise_build
     from headrace.synth import Settings
+    from headrace.synth.families import family as find_family
     from headrace_sim.cache import default_folder
 
+    find_family(family)  # or an error, before the design is read
     design = load(output)
     settings = Settings(pnr, timeout, jobs, default_folder() / "synthesis")
     found = synthesise_build(design, family, layer, settings, new_journal())
@@ -63,6 +65,7 @@ def bitstream(
 
     journal = new_journal()
     chosen = find_board(board)
+    chosen.cycles_a_bit(baud)
     found = make_bitstream(load(output), chosen, baud, timeout, journal)
     if not told_as_json("bitstream", lambda: asdict(found), journal) and Session.verbosity >= 0:
         from headrace.build.summary import print_bitstream

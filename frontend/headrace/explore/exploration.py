@@ -49,6 +49,14 @@ class Exploration:
         """Results with an error."""
         return [result for result in self.results if result.error]
 
+    @property
+    def failures(self) -> dict[str, list[Result]]:
+        """By error, the results that have it."""
+        found: dict[str, list[Result]] = {}
+        for result in self.failed:
+            found.setdefault(result.error, []).append(result)
+        return found
+
     def json(self) -> str:
         """Everything, for machines."""
         data = {
@@ -144,7 +152,7 @@ def explore(
                 known[result.key] = result
                 _replace(folder / POINTS / f"{result.key}.json", result.to_json())
                 done = sum(value is not None for value in known.values())
-                journal.progress(f"{result.model}: {result.error or 'done'}", done, len(known))
+                journal.progress(f"{result.title}: {'no result' if result.error else 'done'}", done, len(known))
             note(f"{len(wanted)} points evaluated, {reused} were there")
         results = [known[point.key] or Result(point.key, point.model, point.labels) for point in points]
         labelled = [replace(r, model=p.model, labels=p.labels) for r, p in zip(results, points, strict=True)]

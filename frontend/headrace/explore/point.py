@@ -62,7 +62,12 @@ class Point:
     @property
     def title(self) -> str:
         """The point in a few words."""
-        return " ".join([self.model, *(f"{name}={value}" for name, value in self.labels.items())])
+        return title(self.model, self.labels)
+
+
+def title(model: str, labels: Mapping[str, str]) -> str:
+    """A point in a few words: ``mnist target_fps=1e6``."""
+    return " ".join([model, *(f"{name}={value}" for name, value in labels.items())])
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,11 @@ class Result:
     bottleneck: str = ""
     error: str = ""
     seconds: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """The point in a few words."""
+        return title(self.model, self.labels)
 
     def to_json(self) -> str:
         """As the text of a file."""

@@ -145,7 +145,7 @@ class Sweep(BaseModel):
             chosen = dict(zip(self.settings, values, strict=True))
             if isinstance(chosen.get("folding"), Path):
                 chosen["folding"] = dict(read_folding(chosen["folding"]))
-            BuildConfig.checked(**chosen)
+            _ = BuildConfig.checked(**chosen).goal  # whose part or limits may be unknown
             yield chosen
 
     def labels(self) -> list[dict[str, str]]:

