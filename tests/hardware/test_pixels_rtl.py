@@ -1,8 +1,9 @@
-"""Convolutions that make several pixels at once, in simulation: exact, at the rate that was asked for."""
+"""Layers that make several pixels at once, in simulation: exact, at the rate that was asked for."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,19 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import headrace
+from headrace.codegen.design import generate
+from headrace.codegen.plan import write_plan
 from headrace.errors import FoldingError
 from headrace.ir import Graph
+from headrace.ir.integer import Concat, IntAdd, IntMaxPool, IntSumPool, IntUpsample, Reshape
 from headrace.passes.pixels import pixels_for
+from headrace.passes.to_hardware import to_hardware
+from headrace.schedule import performance, schedule
 from headrace.schedule.streams import layers
+from headrace_sim import simulate
 
 from .cores import INT4, Core, random_frames
+from .pixel_operators import INT3, OPERATORS, add_operator
 from .simulated import Settings, check_rtl
 
 pytestmark = pytest.mark.sim
@@ -41,6 +49,92 @@ def test_a_frame_in_fewer_cycles_than_pixels(cycles: int, stalls: float, tmp_pat
     options = {"stall_in": stalls, "stall_out": stalls} if stalls else {}
     design = check_rtl(core, random_frames(core, 5), tmp_path / "d", settings, pixels=pixels, **options)
     assert max(layer.cycles for layer in layers(design.graph).values()) <= cycles
+
+
+def small_cnn(size: int = 8, channels: int = 4, seed: int = 0) -> Graph:
+    """Convolution, pool, depthwise convolution, residual, global pool, matrix product."""
+    core = Core(seed)
+    x = core.activation(core.conv(core.input((1, size, size), INT4), channels, (3, 3), "conv", pad=1), name="act_conv")
+    x = core.graph.add(IntMaxPool((2, 2), (2, 2), (1, 1), ((0, 0), (0, 0))), (x,), "pool")
+    x = core.activation(core.conv(x, channels, (3, 3), "depthwise", pad=1, groups=channels), name="act_depthwise")
+    y = core.activation(core.conv(x, channels, (1, 1), "pointwise"), name="act_pointwise")
+    x = core.activation(core.graph.add(IntAdd((1, 1)), (x, y), "add"), name="act_add")
+    whole = (size // 2, size // 2)
+    x = core.graph.add(IntSumPool(whole, (1, 1), (1, 1), ((0, 0), (0, 0))), (x,), "global")
+    x = core.graph.add(Reshape((channels,)), (core.activation(x, name="act_global"),), "flat")
+    core.output(core.matmul(x, 5, "fc"))
+    return core.graph
+
+
+def u_net(size: int = 8, seed: int = 0) -> Graph:
+    """Down by a stride, up by repeating pixels, joined with what was before; negative maxima at the border."""
+    core = Core(seed)
+    x = core.activation(
+        core.conv(core.input((2, size, size), INT4), 3, (3, 3), "in", pad=1), name="act_in", output=INT4
+    )
+    y = core.activation(core.conv(x, 4, (3, 3), "down", stride=2, pad=1), name="act_down", output=INT4)
+    y = core.graph.add(IntMaxPool((3, 3), (1, 1), (1, 1), ((1, 1), (1, 1))), (y,), "pool")
+    y = core.graph.add(IntUpsample((2, 2)), (y,), "up")
+    z = core.graph.add(Concat(0), (x, y), "concat")
+    core.output(core.activation(core.conv(z, 2, (3, 3), "out", pad=1), name="act_out"))
+    return core.graph
+
+
+def sounds(length: int = 32, seed: int = 0) -> Graph:
+    """One axis: a long kernel, pools, and a window over all that is left."""
+    core = Core(seed)
+    x = core.activation(core.conv(core.input((2, length), INT4), 4, (9,), "first", stride=2, pad=4), name="act_first")
+    x = core.graph.add(IntMaxPool((2,), (2,), (1,), ((0, 0),)), (x,), "pool")
+    x = core.activation(core.conv(x, 4, (3,), "second", pad=1), name="act_second")
+    core.output(core.conv(x, 3, (length // 4,), "last"))
+    return core.graph
+
+
+def check_rate(core: Graph, cycles: int, folder: Path) -> None:
+    """A design for *cycles* reaches them, bit by bit, with and without stalls, and its interval is that predicted."""
+    pixels = pixels_for(core, cycles)
+    settings = Settings(target_fps=200e6 / cycles)
+    design = schedule(to_hardware(core, pixels), settings)
+    expected = performance(design.graph)
+    write_plan(generate(design, "design"), folder)
+    feeds = random_frames(core, 24)
+    reference = core.run(feeds)
+    for stalls in ({}, {"stall_in": 0.3, "stall_out": 0.3}):
+        result = simulate(folder, design.pack_frames(feeds), optimize="0", **stalls)
+        outputs = design.unpack_frames(result.outputs)
+        assert all(np.array_equal(outputs[name], reference[name]) for name in reference)
+        if not stalls:
+            assert expected.interval <= cycles
+            assert abs(max(result.interval.values()) - expected.interval) <= 0.01 * expected.interval
+            assert result.first_frame_latency <= expected.latency
+
+
+def test_a_frame_in_a_cycle(tmp_path: Path) -> None:
+    check_rate(small_cnn(), 1, tmp_path / "d")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cycles", [64, 24, 16, 8, 5, 4, 2])
+@pytest.mark.parametrize("network", [small_cnn, u_net, sounds])
+def test_networks_at_rates(network: Callable[[], Graph], cycles: int, tmp_path: Path) -> None:
+    check_rate(network(), cycles, tmp_path / "d")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", [u_net, sounds])
+def test_other_networks_in_a_cycle(network: Callable[[], Graph], tmp_path: Path) -> None:
+    check_rate(network(), 1, tmp_path / "d")
+
+
+def test_all_operators_side_by_side(tmp_path: Path) -> None:
+    """Every operator in the smallest of its blocks and in the largest, in one design, with stalls."""
+    core, pixels = Graph(), {}
+    for name, (op, shape, numbers) in OPERATORS.items():
+        for m in sorted({*numbers[1:2], *numbers[1:][-1:]}):
+            add_operator(core, op, shape, INT3, f"{name}_{m}", (f"{name}_{m}_x", f"{name}_{m}_y"))
+            pixels[f"{name}_{m}"] = m
+    feeds = random_frames(core, 6)
+    check_rtl(core, feeds, tmp_path / "d", pixels=pixels, stall_in=0.3, stall_out=0.3)
 
 
 def model(folder: Path) -> Path:
@@ -93,7 +187,7 @@ def test_builds_reach_such_a_rate_and_open_again(tmp_path: Path) -> None:
         ({"conv": {"M": 3}}, r"layer 'conv': M=3 pixels at once do not fit; valid: 1, 2, 4, 8"),
         ({"MVAU_0": {"M": 0}}, r'key "MVAU_0": M=0 must be a number of pixels, 1 or more'),
         ({"MVAU_0": {"M": "2"}}, r"M='2' must be a number of pixels"),
-        ({"act": {"M": 2}}, r"layer 'act': M=2 pixels at once do not fit; valid: 1$"),
+        ({"act": {"M": 5}}, r"layer 'act': M=5 pixels at once do not fit; valid: 1, 2, 4, 8, 16, 24, 48$"),
     ],
 )
 def test_what_does_not_fit_is_refused(folding: dict[str, dict[str, object]], message: str, tmp_path: Path) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hardware.cores import random_frames
+from hardware.pixel_operators import BIPOLAR, INT3, OPERATORS, SAME, one_operator
+from hardware.random_networks import RandomNetwork
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,26 +112,69 @@ def test_more_than_a_pixel_a_cycle() -> None:
     with pytest.raises(FoldingError, match="cannot be reached"):
         solve_folding(to_hardware(core).graph, 20)
     pixels = pixels_for(core, 20)
-    assert pixels == {"conv": 4, "second": 4}
+    assert pixels == {"conv": 4, "act": 4, "second": 4}
     folded = insert_fifos(insert_width_converters(solve_folding(to_hardware(core, pixels).graph, 20)))
     assert max(layer.cycles for layer in layers(folded).values()) <= 20
 
 
 def test_numbers_that_do_not_fit() -> None:
-    core = network(np.random.default_rng(0), (3, 8, 12), (3, 3), pads=((1, 1), (1, 1)))
-    assert pixel_choices(core, "conv") == (1, 2, 3, 4, 6, 12)
-    assert pixel_choices(core, "act") == (1,)
-    with pytest.raises(FoldingError, match=r"layer 'conv': M=5 pixels at once do not fit; valid: 1, 2, 3, 4, 6, 12"):
+    core = network(np.random.default_rng(0), (3, 4, 12), (3, 3), pads=((1, 1), (1, 1)))
+    assert pixel_choices(core, "conv") == (1, 2, 3, 4, 6, 12, 24, 48)
+    assert pixel_choices(core, "act") == (1, 2, 3, 4, 6, 12, 24, 48)
+    with pytest.raises(FoldingError, match=r"layer 'conv': M=5 pixels at once do not fit; valid: 1, 2, 3, 4, 6, 12,"):
         to_hardware(core, {"conv": 5})
     with pytest.raises(FoldingError, match=r"layer 'none': M=2 pixels at once do not fit; valid: 1$"):
         to_hardware(core, {"none": 2})
-    grouped = Graph()
-    value = grouped.input("x", TensorType((2, 4, 4), IntRange(0, 3)))
-    weights = np.ones((2, 1, 2, 2), np.int64)
-    op = IntConv(weights, np.array([[0, 0], [12, 12]]), (1, 1), (1, 1), ((0, 0), (0, 0)), groups=2)
-    grouped.output("y", grouped.add(op, (value,), "conv"))
-    assert pixel_choices(grouped, "conv") == (1,)
-    assert pixels_for(grouped, 3) == {}
+    odd = network(np.random.default_rng(0), (3, 4, 9), (1, 3))  # rows of 9 become rows of 7, as a whole or one by one
+    assert pixel_choices(odd, "conv") == (1, 7, 14, 28)
+    assert pixels_for(odd, 12) == {"conv": 7, "act": 7, "second": 7}
+
+
+@pytest.mark.parametrize("x", [INT3, BIPOLAR], ids=["int3", "bipolar"])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_in_all_blocks(name: str, x: IntRange) -> None:
+    """Every operator in all the blocks that it offers, on random frames and extremes, in the graph and in layers."""
+    op, shape, numbers = OPERATORS[name]
+    core = one_operator(op, shape, x)
+    feeds = random_frames(core, 6)
+    expected = core.run(feeds)["y"]
+    assert pixel_choices(core, "op") == numbers
+    for m in numbers[1:]:
+        assert np.array_equal(block_pixels(core, {"op": m}).graph.run(feeds)["y"], expected)
+        design = to_hardware(core, {"op": m})
+        assert np.array_equal(design.run(feeds)["y"], expected)
+        assert core.types("op")[0].int_range == design.outputs[0].range
+        assert "Gather" not in {layer.kind for layer in layers(design.graph).values()}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_networks_in_random_blocks(seed: int) -> None:
+    core = RandomNetwork(seed).graph
+    rng = np.random.default_rng(seed)
+    offered = {node: pixel_choices(core, node) for node in core if core.sources(node)}
+    pixels = {node: int(rng.choice(numbers)) for node, numbers in offered.items() if len(numbers) > 1}
+    feeds = random_frames(core, 3)
+    expected, got = core.run(feeds), to_hardware(core, pixels).run(feeds)
+    assert all(np.array_equal(got[name], expected[name]) for name in expected)
+
+
+def test_functions_take_what_comes() -> None:
+    """A function behind blocks works on blocks, unless a number says otherwise."""
+    core = network(np.random.default_rng(0), (3, 4, 8), (3, 3), pads=((1, 1), (1, 1)))
+    assert set(block_pixels(core, {"conv": 4}).blocks) == {"conv", "act"}
+    assert set(block_pixels(core, {"conv": 4, "act": 1}).blocks) == {"conv"}
+    assert block_pixels(core, {"conv": 4, "act": 2}).blocks == {"conv": (1, 4), "act": (1, 2)}
+
+
+def test_a_fork_of_the_input_is_as_wide_as_its_readers() -> None:
+    core = Graph()
+    value = core.input("x", TensorType((2, 4, 8), INT3))
+    rng = np.random.default_rng(0)
+    for name in ("y", "z"):
+        core.output(name, core.add(conv(rng, 2, 3, (3, 3), INT3, pads=SAME), (value,), name))
+    pixels = pixels_for(core, 4)
+    folded = solve_folding(to_hardware(core, pixels).graph, 4)
+    assert max(layer.cycles for layer in layers(folded).values()) == 4
 
 
 def test_branches_read_pixels() -> None:

@@ -127,7 +127,7 @@ class Design:
         return to_hardware(self.parts.core, self._pixels())
 
     def _pixels(self) -> dict[str, int]:
-        """How many pixels convolutions make at once: as a folding says, else as the rate needs."""
+        """How many pixels operators make at once: as a folding says, else as the rate needs."""
         core, config = self.parts.core, self.config
         if self._kept_folding is not None:
             return _asked(core, self._kept_folding, FOLDING_FILE)

@@ -27,6 +27,7 @@ from headrace.ir.resampling import IntZeroInsert as IntZeroInsert
 from headrace.ir.types import IntRange, TensorType
 from headrace.ir.windows import IntMaxPool as IntMaxPool
 from headrace.ir.windows import IntPool as IntPool
+from headrace.ir.windows import IntSelect as IntSelect
 from headrace.ir.windows import IntSumPool as IntSumPool
 from headrace.ir.windows import sliding_windows as sliding_windows
 from headrace.ir.windows import window_output as window_output

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.errors import ModelError
 from headrace.ir.exact import reduce_windows
 from headrace.ir.op import Array, Op
+from headrace.ir.resampling import with_fill
 from headrace.ir.types import Element, IntRange, TensorType
+
+Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +67,55 @@ class IntSumPool(IntPool):
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         return (self.reduced(inputs[0].astype(np.int64), 0, np.add),)
+
+
+@dataclass(frozen=True, eq=False)
+class IntSelect(Op):
+    """``y[o] = max_k window[index[o, k]]``: the largest of some elements of every window, so that one just selects.
+
+    Windows are ``kernel`` neighbouring positions of an image, ``(tap, channel)``, one at every position of the image
+    padded with the constant ``fill``; index -1 is that constant as well.
+
+    Args:
+        index: ``(O, K)``, in each row one element or more, those of a shorter row repeated.
+    """
+
+    index: Int
+    kernel: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]
+    fill: int = 0
+
+    @property
+    def filled(self) -> bool:
+        """Whether the constant can come out."""
+        return bool((self.index < 0).any()) or any(p for pair in self.pads for p in pair)
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        (x,) = inputs
+        last = int(np.prod(self.kernel)) * x.shape[0] - 1
+        if self.index.min() < -1 or self.index.max() > last:
+            raise ModelError(f"elements {self.index.min()} to {self.index.max()} of windows of {last + 1}")
+        ones = (1,) * len(self.kernel)
+        spatial = window_output(x.shape[1:], self.kernel, ones, ones, self.pads)
+        element = with_fill(x.int_range, np.array([self.fill])) if self.filled else x.int_range
+        return (TensorType((self.index.shape[0], *spatial), element),)
+
+    def execute(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        ones = (1,) * len(self.kernel)
+        view = sliding_windows(x.astype(np.int64), self.kernel, ones, ones, self.pads, self.fill)
+        windows = np.moveaxis(view, 1, -1).reshape(x.shape[0], *view.shape[2 : 2 + len(ones)], -1)  # (tap, channel)
+        return (np.moveaxis(largest_selected(windows, self.index, self.fill), -1, 1),)
+
+
+def largest_selected(x: Array, index: Int, fill: int) -> Array:
+    """``y[..., o] = max_k x[..., index[o, k]]``, *fill* where the index is -1."""
+    best: Array | None = None
+    for column in index.T:
+        term = np.where(column < 0, fill, x[..., column])
+        best = term if best is None else np.maximum(best, term)
+    assert best is not None
+    return best
 
 
 def window_output(

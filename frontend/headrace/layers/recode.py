@@ -7,13 +7,6 @@ from dataclasses import dataclass
 from headrace.ir import IntRange
 
 
-def with_zero(values: IntRange) -> IntRange:
-    """The smallest range that holds *values* and 0; a bipolar one becomes an ordinary signed range."""
-    if values.lo <= 0 <= values.hi and not values.bipolar:
-        return values
-    return IntRange(min(values.lo, 0), max(values.hi, 0))
-
-
 @dataclass(frozen=True)
 class Recode:
     """How one element of range ``source`` is written as an element of range ``target``, which must contain it."""

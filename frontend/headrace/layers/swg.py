@@ -10,11 +10,13 @@ import numpy as np
 from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import sliding_windows
+from headrace.ir.resampling import with_fill
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
 from headrace.layers.hls import HlsCall
 from headrace.layers.line_buffer import LineBuffer
+from headrace.layers.memory import packed_words
 from headrace.layers.programme import Programme
-from headrace.layers.recode import Recode, with_zero
+from headrace.layers.recode import Recode
 from headrace.layers.window import Window
 
 
@@ -22,7 +24,8 @@ from headrace.layers.window import Window
 class SWG(Layer):
     """Windows of an image ``(H, W, C)`` or ``(L, C)``, as pixels of ``kernel * C`` elements, (tap, channel).
 
-    Padding is the integer 0. When the input range does not hold 0 (bipolar), the output range is widened by it.
+    Padding is the integer ``fill``, 0 in a convolution. When the input range does not hold it (0 in a bipolar one), the
+    output range is widened by it.
     ``simd`` elements travel a word: a divisor of C, or all channels of a row of the kernel, or a whole window.
 
     Raises:
@@ -39,6 +42,7 @@ class SWG(Layer):
     dilations: tuple[int, ...]
     pads: tuple[tuple[int, int], ...]
     simd: int = 1
+    fill: int = 0
 
     def __post_init__(self) -> None:
         if self.simd not in self.folding_choices["SIMD"]:
@@ -76,8 +80,8 @@ class SWG(Layer):
 
     @property
     def out_element(self) -> IntRange:
-        """Range of the output: with 0 when there is padding."""
-        return with_zero(self.element) if self.window.padded else self.element
+        """Range of the output: with the constant when there is padding."""
+        return with_fill(self.element, np.array([self.fill])) if self.window.padded else self.element
 
     @property
     def cycles(self) -> int:
@@ -103,7 +107,9 @@ class SWG(Layer):
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        windows = sliding_windows(np.moveaxis(x, -1, 1), self.kernel, self.strides, self.dilations, self.pads, 0)
+        windows = sliding_windows(
+            np.moveaxis(x, -1, 1), self.kernel, self.strides, self.dilations, self.pads, self.fill
+        )
         # (N, C, *out, *kernel) -> (N, *out, kernel * C)
         return (np.moveaxis(windows, 1, -1).reshape(x.shape[0], *self.outputs[0].shape),)
 
@@ -128,9 +134,12 @@ class SWG(Layer):
             "elements": self.inputs[0].elements,
             "out_bits": self.outputs[0].word_bits,
             "recode": Recode(self.element, self.out_element),
+            "fill": self.fill,
+            "fill_code": packed_words(np.array([[self.fill]]), self.out_element)[0] if self.window.padded else 0,
         }
         return RtlModule("swg_lines.sv.j2" if self.lines else "swg.sv.j2", context)
 
     def hls(self) -> HlsCall:
         cycles = self.window.hls_cycles
-        return HlsCall("swg.hpp", "swg", self.window.hls_parameters, cycles, held=self.window.hls_held)
+        parameters = (*self.window.hls_parameters, ("fill", self.fill))
+        return HlsCall("swg.hpp", "swg", parameters, cycles, held=self.window.hls_held)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.ir import Graph, Value
+from headrace.ir import Graph, Shape, Value
+from headrace.ir.integer import Reshape
 from headrace.layers.base import StreamType
 from headrace.layers.duplicate_streams import DuplicateStreams
 
@@ -20,11 +21,27 @@ def duplicate_forks(graph: Graph) -> Graph:
             if readers < 2:
                 copies[Value(node, port)] = [value]
                 continue
-            stream = StreamType(type_.shape, type_.int_range)
+            frame = _widest(graph, Value(node, port))
+            stream = StreamType(frame, type_.int_range)
             name = fresh_name(f"{node}_fork", graph, result)
-            fork = result.add(DuplicateStreams(stream, copies=readers), (value,), name)
-            copies[Value(node, port)] = [Value(fork.node, k) for k in range(readers)]
+            fork = result.add(DuplicateStreams(stream, copies=readers), (_framed(result, value, frame),), name)
+            copied = (Value(fork.node, k) for k in range(readers))
+            copies[Value(node, port)] = [_framed(result, copy, type_.shape) for copy in copied]
     return result
+
+
+def _widest(graph: Graph, value: Value) -> Shape:
+    """The frame with the longest last axis in which *value* is made or read: as many elements fit a word."""
+    readers = (graph.op(node) for node, _ in graph.consumers(value))
+    frames = [graph.type(value).shape, *(op.shape for op in readers if isinstance(op, Reshape))]
+    return max(frames, key=lambda frame: frame[-1])
+
+
+def _framed(graph: Graph, value: Value, frame: Shape) -> Value:
+    """*value* seen in frames of shape *frame*."""
+    if graph.type(value).shape == frame:
+        return value
+    return graph.add(Reshape(frame), (value,), fresh_name(f"{value.node}_frame", graph))
 
 
 def fresh_name(name: str, *graphs: Graph) -> str:

@@ -48,7 +48,7 @@ class HardwareDesign:
         places: by node of the integer graph, where its first output is; for comparing stage by stage.
         notes: what the user asked for without effect, one sentence each.
         backends: ``"rtl"`` or ``"hls"`` for the layers of which one was asked for.
-        pixels: how many pixels of a row a convolution makes at once, by its node, where it is more than one.
+        pixels: how many pixels an operator makes at once, by its node, where it is more than one.
     """
 
     graph: Graph

@@ -8,7 +8,7 @@ out folded as little as possible.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import networkx as nx
@@ -20,7 +20,7 @@ from headrace.layers.base import Layer, StreamType, lower
 from headrace.passes.forks import duplicate_forks, fresh_name
 from headrace.passes.hardware_design import HardwareDesign, Place, Port
 from headrace.passes.layout import Layout
-from headrace.passes.pixels import block_pixels
+from headrace.passes.pixels import Blocked, block_pixels
 from headrace.passes.placement import OrderError, Placed, place, reordered, wanted_axes
 
 
@@ -31,15 +31,14 @@ def to_hardware(core: Graph, pixels: Mapping[str, int] | None = None) -> Hardwar
 
     Args:
         core: the integer graph.
-        pixels: by node of a convolution, how many pixels of a row it is to make at once
-            (:mod:`headrace.passes.pixels`).
+        pixels: by node, how many pixels it is to make at once (:mod:`headrace.passes.pixels`).
 
     Raises:
         UnsupportedError: for an operator without a layer; names the node.
         FoldingError: when a number of *pixels* does not fit.
     """
     blocked = block_pixels(core, pixels or {})
-    design = _Lowering(blocked.graph, core).design()
+    design = _Lowering(blocked, core).design()
     places = {node: blocked.place(node, place) for node, place in design.places.items()}
     return replace(design, places=places, pixels={n: m for n, m in (pixels or {}).items() if m != 1})
 
@@ -47,9 +46,10 @@ def to_hardware(core: Graph, pixels: Mapping[str, int] | None = None) -> Hardwar
 class _Lowering:
     """The state of one run: the hardware graph as far as it is built."""
 
-    def __init__(self, core: Graph, before: Graph) -> None:
-        """*core* is lowered; *before*, the same with every pixel for itself, says how inputs should arrive."""
-        self.core, self.before = core, before
+    def __init__(self, blocked: Blocked, before: Graph) -> None:
+        """*blocked* is lowered; *before*, the same with every pixel for itself, says how inputs should arrive."""
+        core = blocked.graph
+        self.core, self.before, self.in_blocks = core, before, blocked.shapes
         self.graph = Graph(core.name, core.file)
         self.places: dict[Value, Place] = {}
         self.inputs: list[Port] = []
@@ -79,7 +79,7 @@ class _Lowering:
     def _input(self, node: str) -> None:
         value = Value(node)
         type_ = self.core.type(value)
-        layout = Layout.by_axes(type_.shape, _input_axes(self.before, value))
+        layout = Layout.by_axes(type_.shape, _input_axes(self.before, value, self.in_blocks))
         if len(layout.frame) > 3:
             layout = layout.reframed((layout.size // layout.frame[-1], layout.frame[-1]))
         stream = StreamType(layout.frame, type_.int_range)
@@ -161,10 +161,11 @@ class _Lowering:
             raise UnsupportedError(f"graph '{self.core.name}' has no {what} that hardware could stream")
 
 
-def _input_axes(core: Graph, value: Value) -> tuple[int, ...]:
+def _input_axes(core: Graph, value: Value, in_blocks: Collection[str]) -> tuple[int, ...]:
     """The order in which a graph input should arrive: as its first reader with a preference wants it.
 
-    Readers without one (element by element) hand the question on to theirs.
+    Readers without one (element by element) hand the question on to theirs; those that read blocks of pixels (the nodes
+    *in_blocks*) want an image.
     """
     rank = len(core.type(value).shape)
     queue: list[tuple[Value, tuple[int, ...]]] = [(value, tuple(range(rank)))]
@@ -176,7 +177,7 @@ def _input_axes(core: Graph, value: Value) -> tuple[int, ...]:
         seen.add(current)
         for reader, _ in core.consumers(current):
             op = core.op(reader)
-            wanted = wanted_axes(op, len(names))
+            wanted = (*range(1, len(names)), 0) if reader in in_blocks else wanted_axes(op, len(names))
             if wanted is not None:
                 return tuple(names[a] for a in wanted)
             result = Value(reader)

@@ -75,7 +75,7 @@ BACKEND_KEYS = ("backend", "preferred_impl_style")
 LAYER_BACKENDS = ("rtl", "hls")
 
 PIXELS = "M"
-"""How many pixels of a row a convolution makes at once; FINN has it at the sliding window, where it is noted only."""
+"""How many pixels a layer makes at once; FINN has it at the sliding window, where it is noted only."""
 
 _KEY = re.compile(r"(?P<kind>[A-Za-z]\w*?)(?:_hls|_rtl|_Batch|_batch)?_(?P<index>\d+)")
 _DEFAULTS = "Defaults"
@@ -152,7 +152,8 @@ def asked_pixels(graph: Graph, settings: Mapping[str, Settings], file: str = "fo
         value = values.get(PIXELS, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise FoldingError(f'{file}, key "{key}": M={value!r} must be a number of pixels, 1 or more')
-        node = _find(key, keys_of, found)
+        written = values.get(_GUARD)  # a number counts the layers of the design that the file was written for
+        node = written if isinstance(written, str) and written in found else _find(key, keys_of, found)
         if node is not None and value > 1:
             asked[node] = value
     return asked
@@ -162,7 +163,7 @@ def write_folding(
     graph: Graph, backends: Mapping[str, str] | None = None, pixels: Mapping[str, int] | None = None
 ) -> dict[str, Settings]:
     """The folding of *graph* in the form that :func:`apply_folding` reads, with the *backends* of layers and the
-    *pixels* that convolutions make at once."""
+    *pixels* that layers make at once."""
     result: dict[str, Settings] = {_DEFAULTS: {}}
     for key, node in numbered(graph).items():
         layer = layers(graph)[node]
@@ -191,6 +192,7 @@ def apply_folding(
     settings: Mapping[str, Settings],
     reading: Reading = Reading.STRICT,
     file: str = "folding.json",
+    pixels: Collection[str] | None = None,
 ) -> Applied:
     """*graph* folded as *settings* say.
 
@@ -202,6 +204,7 @@ def apply_folding(
         settings: as :func:`read_folding` returns them.
         reading: whether keys and settings that fit nothing are refused or noted, and what a number counts.
         file: what messages call the source of *settings*.
+        pixels: nodes that make several pixels at once, where that is known.
 
     Raises:
         FoldingError: names the layer, the value, the key, and what would be accepted.
@@ -227,6 +230,7 @@ def apply_folding(
         elif node in chosen:
             raise FoldingError(f'{file}, keys "{chosen[node][0]}" and "{key}" both fold layer \'{node}\'')
         else:
+            _check_pixels(node, key, values, pixels, file)
             chosen[node] = (key, values)
     folded: dict[str, Layer] = {}
     explicit: set[str] = set()
@@ -243,6 +247,13 @@ def apply_folding(
         folded[node] = _fold(node, layer, {**defaults, **values}, (file, key), tolerant, notes)
     _follow(graph, folded, explicit)
     return Applied(rebuild(graph, folded), tuple(notes), backends)
+
+
+def _check_pixels(node: str, key: str, values: Settings, pixels: Collection[str] | None, file: str) -> None:
+    """Refuse a number that counts another layer once pixels are in blocks, which are made by layers of other kinds."""
+    if pixels is not None and values.get(PIXELS, 1) != 1 and node not in pixels:
+        text = f"with M the number stands for another layer, '{node}', than without; use the name of the layer"
+        raise FoldingError(f'{file}, key "{key}": {text}')
 
 
 def numbered(graph: Graph, fused: Collection[tuple[str, str]] = ()) -> dict[str, str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from headrace.ir import Graph
 from headrace.layers.base import Resources
+from headrace.schedule.folding_file import INSERTED
 from headrace.schedule.steady import first_frame_latency
 from headrace.schedule.streams import layers
 
@@ -28,7 +29,7 @@ class Performance:
     Attributes:
         layers: in topological order.
         interval: cycles between frames in steady state, which the slowest layer sets.
-        bottleneck: name of that layer; the first, when several are as slow.
+        bottleneck: name of that layer; the first, when several are as slow, a FIFO or width converter after others.
         latency: cycles from the first word of a frame into the empty design to its last word out, estimated.
         resources: sum over the layers, estimated.
     """
@@ -54,6 +55,6 @@ def performance(graph: Graph) -> Performance:
         LayerPerformance(name, layer.kind, layer.folding, layer.cycles, layer.resources())
         for name, layer in layers(graph).items()
     )
-    slowest = max(rows, key=lambda row: row.cycles)
+    slowest = max(rows, key=lambda row: (row.cycles, row.kind not in INSERTED))
     total = sum((row.resources for row in rows), Resources())
     return Performance(rows, slowest.cycles, slowest.name, first_frame_latency(graph), total)

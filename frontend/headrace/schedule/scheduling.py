@@ -114,7 +114,8 @@ def fold_by_file(
     Raises:
         FoldingError: when the dictionary does not fit.
     """
-    applied = apply_folding(design.graph, folding, reading, file)
+    strict = reading is Reading.STRICT
+    applied = apply_folding(design.graph, folding, reading, file, design.pixels if strict else None)
     notes = (*design.notes, *applied.notes)
     return replace(design, graph=applied.graph, notes=notes, backends={**design.backends, **applied.backends})
 

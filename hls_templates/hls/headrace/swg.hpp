@@ -5,7 +5,7 @@
 
 namespace headrace {
 
-// CONFIG: as for window_buffer, and cycles (iterations, when no stream makes it wait).
+// CONFIG: as for window_buffer, fill (the padding), and cycles (iterations, when no stream makes it wait).
 template <class CONFIG, class X, class Y, int N, int M>
 void swg(hls::stream<pack<X, N>>& in, hls::stream<pack<Y, M>>& out) {
     PRAGMA_HLS(HLS INLINE)
@@ -28,7 +28,7 @@ void swg(hls::stream<pack<X, N>>& in, hls::stream<pack<Y, M>>& out) {
                 const bool inside = window.inside(lane);
                 for (int i = 0; i < N; ++i) {
                     PRAGMA_HLS(HLS UNROLL)
-                    y[lane * N + i] = inside ? convert<Y>(window.word(lane)[i]) : Y(0);
+                    y[lane * N + i] = inside ? convert<Y>(window.word(lane)[i]) : Y(CONFIG::fill);
                 }
             }
             out.write(y);

@@ -47,4 +47,8 @@ CASES = {
     "lines_in_block_memory": SWG((4, 140, 12), INT3, (2, 2), (1, 1), (1, 1), NONE, simd=48),
     "1d_lines": SWG((9, 2), INT3, (3,), (2,), (2,), ((0, 0),), simd=6),
     "1d_window": SWG((9, 2), INT3, (3,), (1,), (1,), ((1, 1),), simd=6),
+    "filled": SWG((4, 5, 2), INT3, (1, 3), (1, 1), (1, 1), ((0, 0), (1, 1)), simd=6, fill=-4),
+    "filled_wider": SWG((4, 5, 2), INT3, (1, 2), (1, 1), (1, 1), ((1, 2), (0, 1)), simd=2, fill=-9),
+    "filled_bipolar": SWG((4, 5, 2), BIPOLAR, (1, 3), (1, 1), (1, 1), ((0, 0), (1, 1)), simd=6, fill=-1),
+    "filled_number": SWG((4, 5, 2), BIPOLAR, (1, 1), (1, 1), (1, 1), ((1, 0), (0, 1)), simd=2, fill=3),
 }

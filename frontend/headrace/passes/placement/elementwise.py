@@ -11,7 +11,7 @@ from headrace.ir import Shape
 from headrace.ir.integer import IntAdd, PerChannel
 from headrace.layers.base import divisors
 from headrace.passes.layout import Layout, Order
-from headrace.passes.placement.placed import OrderError, Placed, flat_rank, pick, place, wanted_axes
+from headrace.passes.placement.placed import OrderError, Placed, flat_rank, pick, place, wanted_axes, widest_frame
 
 MAX_EXPANDED = 1 << 20
 """Most table entries that an activation may take when its channels have to be told apart position by position."""
@@ -47,7 +47,7 @@ def _channel_rows(x: Layout, axis: int, entries: int) -> tuple[Shape, Order | No
 @place.register
 def _per_channel(op: PerChannel, layouts: Sequence[Layout], shape: Shape) -> Placed:
     (x,) = layouts
-    frame, rows = flat_rank(x.frame), None
+    frame, rows = widest_frame(x), None
     if op.channels > 1:
         frame, rows = _channel_rows(x, op.axis, sum(c[0].size for c in op.constants.values()))
     return Placed(op.with_constants(lambda c: pick(c, rows), len(frame) - 1), (frame,), x.reframed(frame))
@@ -59,7 +59,7 @@ def _add(op: IntAdd, layouts: Sequence[Layout], shape: Shape) -> Placed:
     if not x.same_order(y):
         message = f"the operands arrive in different orders ({x}; {y})"
         raise OrderError(message, 0, y) if x.axes is None else OrderError(message, 1, x)
-    frame = flat_rank(x.frame)
+    frame = max(widest_frame(x), widest_frame(y), key=lambda f: f[-1])
     return Placed(op, (frame, frame), x.reframed(frame))
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from headrace.ir import Op, Shape
-from headrace.ir.integer import IntConv, IntPad, IntPool, IntUpsample, IntZeroInsert
+from headrace.ir.integer import IntConv, IntPad, IntPool, IntSelect, IntUpsample, IntZeroInsert
 from headrace.passes.layout import Layout, Order
 from headrace.passes.placement.placed import MAX_RANK, OrderError, Placed, pick, place, wanted_axes
 
@@ -79,6 +79,16 @@ def _pad(op: IntPad, layouts: Sequence[Layout], shape: Shape) -> Placed:
 
 
 @place.register
+def _select(op: IntSelect, layouts: Sequence[Layout], shape: Shape) -> Placed:
+    frame, channels = _image(layouts[0])
+    if channels is not None:
+        tap, channel = np.divmod(op.index, channels.size)
+        moved = tap * channels.size + np.argsort(channels)[channel]
+        op = replace(op, index=np.where(op.index < 0, -1, moved))
+    return Placed(op, (frame,), Layout.channels_last(shape))
+
+
+@place.register
 def _zero_insert(op: IntZeroInsert, layouts: Sequence[Layout], shape: Shape) -> Placed:
     frame, channels = _image(layouts[0])
     return Placed(replace(op, fill=pick(op.fill, channels)), (frame,), Layout.channels_last(shape, channels))
@@ -86,6 +96,7 @@ def _zero_insert(op: IntZeroInsert, layouts: Sequence[Layout], shape: Shape) -> 
 
 @wanted_axes.register(IntConv)
 @wanted_axes.register(IntPool)
+@wanted_axes.register(IntSelect)
 @wanted_axes.register(IntUpsample)
 @wanted_axes.register(IntPad)
 @wanted_axes.register(IntZeroInsert)

@@ -68,6 +68,17 @@ def flat_rank(frame: Shape) -> Shape:
     return frame if len(frame) <= MAX_RANK else (math.prod(frame[:-1]), frame[-1])
 
 
+def widest_frame(x: Layout) -> Shape:
+    """The frame in which most elements of *x* can travel in a word: as it is, or as an image where it is one.
+
+    Pixels in blocks are an image of fewer pixels with more channels, in a frame that may still be that of the pixels.
+    """
+    frame = flat_rank(x.frame)
+    if 2 <= len(x.shape) <= MAX_RANK and x.shape[0] > frame[-1] and x.follows((*range(1, len(x.shape)), 0)):
+        return (*x.shape[1:], x.shape[0])
+    return frame
+
+
 def pick(constants: Order, rows: Order | None) -> Order:
     """*constants* of every channel in the order *rows*; one for all channels, and no order, leave them as they are."""
     return constants if rows is None or constants.shape[0] == 1 else np.ascontiguousarray(constants[rows])
