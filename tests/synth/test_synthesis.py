@@ -62,16 +62,35 @@ echo run >> "$COUNT"
 
 @pytest.mark.usefixtures("real")
 def test_a_layer_for_every_family() -> None:
-    """Every family knows all the cells of a FIFO; its memory is in look-up tables where the family has that."""
+    """Every family knows all the cells of a FIFO, whose words are in what the family has: shift registers in look-up
+    tables, memory in look-up tables, or block RAM and registers."""
+    stream = StreamType((8,), IntRange(0, (1 << 32) - 1))
     for family in FAMILIES.values():
-        found = synthesise([unit_of_layer(FIFO(STREAM, 17))], family, Settings(jobs=1))
+        found = synthesise([unit_of_layer(FIFO(stream, 17))], family, Settings(jobs=1))
         assert found.complete, [unit.error for unit in found.failed]
         used = found.total
         assert used.lut > 0
-        assert used.ff > 0
+        assert 0 < used.ff < 5 * 32
         assert used.depth > 0
         assert used.other == 0
-        assert (used.lutram + used.srl > 0) == family.lutram
+        assert (used.srl > 0) == family.srl
+        assert (used.lutram > 0) == (family.lutram and not family.srl)
+        assert (used.brams > 0) == (not family.lutram)
+
+
+@pytest.mark.usefixtures("real")
+def test_every_style_of_a_fifo_is_inferred() -> None:
+    """What a FIFO asks for by name is what it gets, or a clear error."""
+    columns = {"srl": "srl", "distributed": "lutram", "block": "bram18", "ultra": "uram", "registers": "ff"}
+    wide = StreamType((8,), IntRange(0, (1 << 40) - 1))
+    for style, column in columns.items():
+        used = synthesise([unit_of_layer(FIFO(wide, 5, style))], FAMILIES["xcup"], Settings(jobs=1)).total
+        held = {name: getattr(used, name) for name in ("srl", "lutram", "bram18", "uram")}
+        assert [name for name, count in held.items() if count] == [column] * (style != "registers")
+        assert (used.ff >= 5 * 40) == (style == "registers")
+    for family, style in (("ecp5", "srl"), ("ice40", "distributed"), ("xc7", "ultra"), ("ice40", "ultra")):
+        (failed,) = synthesise([unit_of_layer(FIFO(wide, 5, style))], FAMILIES[family], Settings(jobs=1)).failed
+        assert "lacks" in failed.error
 
 
 @pytest.mark.usefixtures("real")

@@ -21,6 +21,7 @@ from headrace.build.report import renewed_report
 from headrace.codegen.render import render_text
 from headrace.errors import InputError, ToolError
 from headrace.resources import hls_templates
+from headrace.synth.families import FAMILIES
 from headrace.synth.tools import packer, place_and_route, run, yosys
 
 LIBRARY = ("headrace_uart_rx", "headrace_uart_tx", "headrace_byte_fifo")
@@ -128,10 +129,7 @@ def make_bitstream(
 
 
 def _yosys(folder: Path, board: Board, timeout: float) -> None:
-    sources = " ".join(sorted(path.name for path in folder.glob("*.sv")))
-    reads = [f"read_verilog -sv {sources}"]
-    if board.family == "ice40":  # it has no memory in look-up tables, and chooses for itself
-        reads += ["setattr -unset ram_style m:*", "setattr -unset rom_style m:*"]
+    reads = FAMILIES[board.family].read(sorted(path.name for path in folder.glob("*.sv")), TOP)
     script = "; ".join([*reads, f"{board.synth} -top {TOP} -json {TOP}.json"])
     _run([yosys().path, "-q", "-p", script], folder, timeout, "synthesis")
 

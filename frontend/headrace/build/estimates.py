@@ -46,7 +46,7 @@ def _estimate(resources: Resources) -> dict[str, float]:
         "BRAM_18K": _whole(resources.bram18),
         "LUT": _whole(resources.lut),
         "FF": _whole(resources.ff),
-        "URAM": 0,
+        "URAM": _whole(resources.uram),
         "DSP": _whole(resources.dsp),
     }
 

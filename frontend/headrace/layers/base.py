@@ -79,9 +79,11 @@ class Resources:
     ff: float = 0.0
     dsp: float = 0.0
     bram18: float = 0.0
+    uram: float = 0.0
 
     def __add__(self, other: Resources) -> Resources:
-        return Resources(self.lut + other.lut, self.ff + other.ff, self.dsp + other.dsp, self.bram18 + other.bram18)
+        a, b = self, other
+        return Resources(a.lut + b.lut, a.ff + b.ff, a.dsp + b.dsp, a.bram18 + b.bram18, a.uram + b.uram)
 
 
 @dataclass(frozen=True)

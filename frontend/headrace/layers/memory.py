@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from weakref import ReferenceType, ref
@@ -9,6 +10,7 @@ from weakref import ReferenceType, ref
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.errors import FoldingError, did_you_mean
 from headrace.ir import IntRange
 from headrace.layers.base import Resources
 from headrace.numerics import DataType, datatype, pack_bytes, to_hex_text, words_to_ints
@@ -71,26 +73,65 @@ def index_bits(count: int) -> int:
     return max((count - 1).bit_length(), 1)
 
 
-def ram_style(depth: int, width: int) -> str:
-    """``"block"`` for memories that fill a good part of an 18 kbit block RAM, else ``"distributed"``."""
+RAM_STYLES = ("auto", "distributed", "block", "ultra")
+"""What a layer can ask for as the place of its memory, as FINN's ``ram_style``."""
+
+
+def ram_style(depth: int, width: int, asked: str = "auto") -> str:
+    """The style *asked* for, or by ``auto``: ``"block"`` for memories that fill a good part of an 18 kbit block RAM,
+    else ``"distributed"``."""
+    if asked != "auto":
+        return asked
     return "block" if depth > 128 and depth * width > 4096 else "distributed"
 
 
-def memory_resources(depth: int, width: int) -> Resources:
-    """Estimate of a memory: 64 bits a LUT, or block RAMs of 18 kbit of at most 36 bits by 512 words."""
-    if ram_style(depth, width) == "distributed":
-        return Resources(lut=ceil(depth / 64) * width)
-    words = next((w for w, d in ((36, 512), (18, 1024), (9, 2048), (4, 4096), (2, 8192)) if depth <= d), 1)
-    return Resources(bram18=ceil(width / words) * ceil(depth / (16384 if words == 1 else depth)))
+def check_ram_style(asked: str, kind: str, styles: Sequence[str] = RAM_STYLES) -> None:
+    """Refuse a ``ram_style`` that there is not.
+
+    Raises:
+        FoldingError: names the *kind* of layer and the *styles*.
+    """
+    if asked not in styles:
+        near = did_you_mean(asked, styles)
+        raise FoldingError(f"{kind}: ram_style={asked!r} is not one of {', '.join(styles)}{near}")
 
 
-def ram_resources(depth: int, width: int) -> Resources:
-    """Estimate of a memory with a writing and a reading port: six bits in four LUTs up to 32 words, three up to 64."""
-    if ram_style(depth, width) == "block":
-        return memory_resources(depth, width)
+BLOCKS = {
+    1: ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1)),
+    2: ((512, 72), (1024, 36), (2048, 18), (4096, 9), (8192, 4), (16384, 2), (32768, 1)),
+}
+"""Words and widths that one block RAM can have: of 18 kbit, and of two together."""
+ULTRA_WORDS, ULTRA_BITS = 4096, 72
+"""Words and width of an UltraRAM."""
+
+
+def block_rams(depth: int, width: int) -> int:
+    """Block RAMs of 18 kbit for *depth* words of *width* bits, the fewest of all shapes."""
+    shapes = [(blocks, words, bits) for blocks, listed in BLOCKS.items() for words, bits in listed]
+    deepest = BLOCKS[2][-1][0]
+    return min(b * ceil(width / bits) * ceil(depth / n) for b, n, bits in shapes if n >= min(depth, deepest))
+
+
+def memory_resources(depth: int, width: int, asked: str = "auto") -> Resources:
+    """Estimate of a memory: 64 bits a LUT, or blocks."""
+    style = ram_style(depth, width, asked)
+    if style == "ultra":
+        return Resources(uram=ceil(width / ULTRA_BITS) * ceil(depth / ULTRA_WORDS))
+    if style == "block":
+        return Resources(bram18=block_rams(depth, width))
+    return Resources(lut=ceil(depth / 64) * width)
+
+
+def ram_resources(depth: int, width: int, asked: str = "auto") -> Resources:
+    """Estimate of a memory with a writing and a reading port: in look-up tables, four hold up to 32 words of six bits,
+    and 64 words of three (three and a half in later devices); what chooses among several takes some more."""
+    if ram_style(depth, width, asked) != "distributed":
+        return memory_resources(depth, width, asked)
     if depth <= 32:
         return Resources(lut=4.0 * ceil(width / 6))
-    return Resources(lut=4.0 * ceil(width / 3) if depth <= 64 else 2.0 * ceil(depth / 64) * width)
+    parts = ceil(depth / 64)
+    chosen = width * max(1.0, 0.4 * parts) if parts > 1 else 0.0
+    return Resources(lut=4.0 * ceil(width / 3.25) * parts + chosen)
 
 
 def rom_bits(depth: int, width: int) -> int:
@@ -101,12 +142,12 @@ def rom_bits(depth: int, width: int) -> int:
     return ceil(columns * (1 - (1 - 1 / columns) ** width))
 
 
-def rom_resources(depth: int, width: int) -> Resources:
+def rom_resources(depth: int, width: int, asked: str = "auto") -> Resources:
     """Estimate of a memory of constants with a register behind it, which a block RAM has inside."""
-    if ram_style(depth, width) == "block":
-        return memory_resources(depth, width)
+    if ram_style(depth, width, asked) != "distributed":
+        return memory_resources(depth, width, asked)
     different = rom_bits(depth, width)
-    return memory_resources(depth, different) + Resources(ff=different)
+    return memory_resources(depth, different, "distributed") + Resources(ff=different)
 
 
 @dataclass(frozen=True, eq=False)

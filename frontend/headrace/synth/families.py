@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.errors import InputError, did_you_mean
@@ -37,6 +37,7 @@ class Family:
         cells: what cell types are; the first that matches counts.
         pnr: nextpnr's part, where there is a nextpnr for the family.
         lutram: whether look-up tables can be memory.
+        srl: whether they can be shift registers.
     """
 
     name: str
@@ -45,6 +46,17 @@ class Family:
     cells: tuple[Cell, ...]
     pnr: PlaceAndRoute | None = None
     lutram: bool = True
+    srl: bool = True
+
+    def read(self, sources: Sequence[str], top: str) -> list[str]:
+        """Commands that read SystemVerilog files: the RTL is told what the family lacks, and a family without memory in
+        look-up tables chooses memories itself."""
+        lacking = ["HEADRACE_NO_LUTRAM"] * (not self.lutram) + ["HEADRACE_NO_SRL"] * (not self.srl)
+        reads = [" ".join(["read_verilog", "-sv", *(f"-D{macro}" for macro in lacking), *sources])]
+        if self.lutram:
+            return reads
+        in_tables = (f"setattr -unset {name} m:* a:{name}=distributed %i" for name in ("ram_style", "rom_style"))
+        return [*reads, f"hierarchy -top {top}", *in_tables]
 
     def count(self, cells: Mapping[str, int]) -> dict[str, int]:
         """Sum the cells of a netlist by column; cells of no known kind are summed under ``other``."""
@@ -129,6 +141,7 @@ FAMILIES: Mapping[str, Family] = {
             "synth_ecp5",
             _ECP5,
             PlaceAndRoute("nextpnr-ecp5", ("--85k", "--package", "CABGA756", "--speed", "6")),
+            srl=False,
         ),
         Family(
             "ice40",
@@ -137,8 +150,9 @@ FAMILIES: Mapping[str, Family] = {
             _ICE40,
             PlaceAndRoute("nextpnr-ice40", ("--hx8k", "--package", "ct256")),
             lutram=False,
+            srl=False,
         ),
-        Family("gowin", "Gowin GW1N/GW2A", "synth_gowin -noiopads", _GOWIN),
+        Family("gowin", "Gowin GW1N/GW2A", "synth_gowin -noiopads", _GOWIN, srl=False),
     )
 }
 """The families that are known, by name."""

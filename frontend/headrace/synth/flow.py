@@ -124,7 +124,7 @@ class _FailedError(Exception):
 def _synthesise(unit: Unit, family: Family, folder: Path, timeout: float) -> Utilisation:
     excluded = " ".join(f"t:{pattern}" for pattern in (*family.sequential, *unit.boxes))
     script = [
-        *_reads(unit, family),
+        *family.read([*unit.sources], MODULE),
         f"{family.command} -top {MODULE}",
         f"tee -q -o {_STAT} stat -json",
         f"select -set end {excluded}",
@@ -135,12 +135,6 @@ def _synthesise(unit: Unit, family: Family, folder: Path, timeout: float) -> Uti
     columns = family.count({kind: number for kind, number in cells.items() if kind not in unit.boxes})
     length = re.search(r"\(length=(\d+)\)", (folder / _PATH).read_text())
     return Utilisation(**columns, depth=int(length[1]) if length else 0)
-
-
-def _reads(unit: Unit, family: Family) -> list[str]:
-    """Commands that read a unit's sources; a family without memory in look-up tables chooses memories itself."""
-    reads = [f"read_verilog -sv {' '.join(unit.sources)}"]
-    return reads if family.lutram else [*reads, "setattr -unset ram_style m:*", "setattr -unset rom_style m:*"]
 
 
 def _run_yosys(script: Sequence[str], folder: Path, timeout: float, family: Family) -> None:
@@ -162,7 +156,8 @@ def _fmax(unit: Unit, family: Family, folder: Path, timeout: float) -> float:
     assert family.pnr is not None
     (folder / f"{HARNESS}.sv").write_text(harness(unit), encoding="utf-8")
     command = f"{family.command} -top {HARNESS} -json {_NETLIST}"
-    _run_yosys([*_reads(unit, family), f"read_verilog -sv {HARNESS}.sv", command], folder, timeout, family)
+    reads = family.read([*unit.sources, f"{HARNESS}.sv"], HARNESS)
+    _run_yosys([*reads, command], folder, timeout, family)
     program = place_and_route(family.pnr.program).path
     options = ["--json", _NETLIST, "--report", _REPORT, "--timing-allow-fail", "--seed", "1", "-q"]
     try:
@@ -187,7 +182,7 @@ def _key(unit: Unit, family: Family, pnr: bool) -> str:
     program = place_and_route(family.pnr.program).version if pnr and family.pnr else ""
     digest = hashlib.sha256()
     texts = {name: re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE) for name, text in unit.sources.items()}
-    head = ["2", yosys().version, family.command, repr(family.cells), program, *unit.boxes]
+    head = ["2", yosys().version, *family.read((), MODULE), family.command, repr(family.cells), program, *unit.boxes]
     for part in (*head, *(x for item in sorted({**texts, **unit.memories}.items()) for x in item)):
         data = part.encode()
         digest.update(len(data).to_bytes(8, "little") + data)

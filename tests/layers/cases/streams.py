@@ -1,13 +1,11 @@
-"""FIFO, width converter and DuplicateStreams: the layers that only move words."""
+"""Width converter and DuplicateStreams: the layers that only move words."""
 
 from headrace.ir import IntRange
 from headrace.layers import StreamType
 from headrace.layers.duplicate_streams import DuplicateStreams
-from headrace.layers.fifo import FIFO
 from headrace.layers.width_converter import StreamingDataWidthConverter
 
 INT3 = IntRange(-4, 3)
-BIPOLAR = IntRange(-1, 1, bipolar=True)
 
 
 def dwc(channels: int, elements: int, out_elements: int) -> StreamingDataWidthConverter:
@@ -16,8 +14,6 @@ def dwc(channels: int, elements: int, out_elements: int) -> StreamingDataWidthCo
 
 
 CASES = {
-    **{f"fifo_{depth}": FIFO(StreamType((5, 8), INT3, 4), depth) for depth in (0, 1, 2, 3, 4, 5, 17, 300)},
-    "fifo_bipolar": FIFO(StreamType((9,), BIPOLAR), 4),
     **{
         f"dwc_{a}_to_{b}": dwc(12, a, b)
         for a, b in ((1, 2), (1, 12), (2, 1), (12, 1), (2, 3), (3, 2), (4, 6), (6, 4), (3, 4))
