@@ -8,9 +8,10 @@ from typing import ClassVar
 
 from headrace.ir import Array, Graph, IntRange
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType
+from headrace.layers.fifo import FIFO
 from headrace.layers.programme import Programme
 from headrace.schedule.steady import first_frame_latency
-from headrace.schedule.streams import Link, layers, links
+from headrace.schedule.streams import Link, boundary_stream, layers, links
 from headrace.schedule.tokens import TokenTimes, token_times
 
 
@@ -144,7 +145,8 @@ def measured_interval(graph: Graph, depths: dict[Link, int]) -> float | None:
     fifos: dict[Link, _Fifo] = {}
     for link in edges:
         if link.source.node in found and link.target.node in found:
-            fifos[link] = _Fifo(depths[link], 1 if depths[link] <= 2 else 2)
+            latency = FIFO(boundary_stream(graph, link), depths[link]).latency
+            fifos[link] = _Fifo(depths[link], latency)
     actors = {}
     for node, layer in found.items():
         into: list[_Fifo | None] = [None] * len(layer.inputs)

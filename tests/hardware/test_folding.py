@@ -28,6 +28,8 @@ from headrace.schedule import (
     target_cycles,
     write_folding,
 )
+from headrace.schedule.fifos import fifos
+from headrace.schedule.scheduling import connect, fold_by_file
 from headrace.schedule.streams import layers
 
 from .cores import Core, mlp, random_frames
@@ -274,6 +276,30 @@ def _tokens() -> Graph:
     core = Core()
     core.output(core.matmul(core.input((9, 4)), 3, "tokens"))
     return core.graph
+
+
+def test_styles_of_fifos() -> None:
+    """By number, or for all; written so that they can be read again; what there is not is refused."""
+    design = to_hardware(mlp())
+    settings = {
+        "Defaults": {"ram_style": ["distributed", ["StreamingFIFO"]]},
+        "StreamingFIFO_rtl_1": {"ram_style": "block"},
+    }
+    folded = fold_by_file(design, settings)
+    assert not folded.notes
+    found = fifos(connect(folded).graph)
+    styles = {node: fifo.ram_style for node, fifo in found.items()}
+    name = list(styles)[1]
+    assert styles == {**dict.fromkeys(styles, "distributed"), name: "block"}
+    written = write_folding(folded.graph, fifos={**folded.fifos, "FIFO_1": {"ram_style": "block", "layer": name}})
+    again = connect(fold_by_file(design, written))
+    assert {node: fifo.ram_style for node, fifo in fifos(again.graph).items()} == styles
+    with pytest.raises(FoldingError, match=r"ram_style='blok' is not one of auto.*'block'"):
+        fold_by_file(design, {"FIFO_1": {"ram_style": "blok"}})
+    with pytest.raises(FoldingError, match=r'key "FIFO_99" .* FIFOs, from FIFO_0 on'):
+        connect(fold_by_file(design, {"FIFO_99": {"ram_style": "block"}}))
+    with pytest.raises(FoldingError, match=f"was written for FIFO 'other' but is now '{name}'"):
+        connect(fold_by_file(design, {"FIFO_1": {"ram_style": "block", "layer": "other"}}))
 
 
 # -- width converters and FIFOs -------------------------------------------------------------------------------------

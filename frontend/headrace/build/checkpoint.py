@@ -63,9 +63,9 @@ def save_checkpoint(before: BuildState, state: BuildState, step: str, lost: str 
 
 
 def _folding(design: Design) -> dict[str, Any]:
-    return {
-        k: dict(v) for k, v in write_folding(design.folded.graph, design.folded.backends, design.folded.pixels).items()
-    }
+    folded = design.folded
+    kept = write_folding(folded.graph, folded.backends, folded.pixels, folded.fifos)
+    return {key: dict(values) for key, values in kept.items()}
 
 
 def _save_graphs(before: Design, design: Design, folder: Path, stem: str) -> None:

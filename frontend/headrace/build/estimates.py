@@ -77,9 +77,10 @@ def _counts(design: Design) -> Data:
 
 
 def hardware_config(design: Design) -> Data:
-    """FINN's ``final_hw_config.json``: the folding, and the depth of every FIFO."""
+    """FINN's ``final_hw_config.json``: the folding, and the depth and ``ram_style`` of every FIFO."""
     keys = layer_keys(design)
-    depths = {node: {"depth": fifo.depth} for node, fifo in fifos(design.hardware.graph).items()}
+    found = fifos(design.hardware.graph).items()
+    depths = {node: {"depth": fifo.depth, "ram_style": fifo.ram_style} for node, fifo in found}
     return {
         **write_folding(design.folded.graph, design.hardware.backends, design.hardware.pixels),
         **{keys[node]: depth for node, depth in depths.items()},

@@ -71,7 +71,7 @@ def fold_to_rate(state: BuildState, config: BuildConfig) -> BuildState:
     _warn_of_new_notes(state, before, folded)
     state.note(_slowest(folded))
     if config.target_fps is not None:
-        state.write("auto_folding_config.json", folding_json(folded.graph, pixels=folded.pixels))
+        state.write("auto_folding_config.json", folding_json(folded.graph, pixels=folded.pixels, fifos=folded.fifos))
     return state.with_stage(folded=folded)
 
 
@@ -186,7 +186,7 @@ _DRIVERS = {DataflowOutputType.PYNQ_DRIVER: "driver", DataflowOutputType.DEPLOYM
 
 def _final_folding(state: BuildState) -> str:
     folded, whole = state.design.folded, state.design.hardware
-    return folding_json(folded.graph, whole.backends, whole.pixels)
+    return folding_json(folded.graph, whole.backends, whole.pixels, whole.fifos)
 
 
 def _folded(state: BuildState) -> HardwareDesign:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from headrace.errors import FoldingError
 from headrace.ir import Graph
 from headrace.layers.base import Layer, StreamType
 from headrace.layers.fifo import FIFO
 from headrace.schedule.inserting import insert_layers
 from headrace.schedule.steady import LINK_LATENCY, steady_flows
-from headrace.schedule.streams import Link, boundary_stream, layers, links, target_stream
+from headrace.schedule.streams import Link, boundary_stream, layers, links, rebuild, target_stream
 
 SHALLOWEST = 2
 """Words of a FIFO that only cuts the combinational paths between two layers."""
@@ -35,16 +36,17 @@ class _Attempt:
     latency: dict[Link, int] = field(default_factory=dict)
     depths: Depths = field(default_factory=dict)
 
-    def holds(self, streams: Mapping[Link, StreamType]) -> bool:
+    def holds(self, streams: Mapping[Link, StreamType], styles: Mapping[Link, str]) -> bool:
         """Whether the schedule holds; if not, the FIFOs that were taken to be faster than they are will be slow."""
-        actual = {link: FIFO(streams[link], depth).latency for link, depth in self.depths.items()}
+        depths = self.depths.items()
+        actual = {link: FIFO(streams[link], depth, styles.get(link, "auto")).latency for link, depth in depths}
         slow = {link: cycles for link, cycles in actual.items() if cycles > self.latency.get(link, 1)}
         self.latency |= slow
         return not slow
 
 
-def fifo_depths(graph: Graph) -> Depths:
-    """Words that each link of *graph* must hold.
+def fifo_depths(graph: Graph, styles: Mapping[Link, str] | None = None) -> Depths:
+    """Words that each link of *graph* must hold; *styles* are the ``ram_style`` of FIFOs where it is not ``auto``.
 
     Of the two paces of :class:`~headrace.schedule.steady.Walk`, both of which give schedules that are proven to be
     reached, the one that needs fewer bits is taken. A word passes a shallow FIFO faster than a deep one, and how long
@@ -61,7 +63,7 @@ def fifo_depths(graph: Graph) -> Depths:
         open_ = []
         needed = [sum(d * streams[link].word_bits for link, d in a.depths.items()) for a in attempts]
         for attempt, bits in zip(attempts, needed, strict=True):
-            if not attempt.holds(streams):
+            if not attempt.holds(streams, styles or {}):
                 if bits <= HOPEFUL * min(needed) and (fewest is None or bits < fewest):
                     open_.append(attempt)
             elif fewest is None or bits < fewest:
@@ -80,15 +82,45 @@ def _attempt(graph: Graph, attempts: Sequence[_Attempt], streams: Mapping[Link, 
         attempts[number].depths[link] = max(flow.occupancy(), SHALLOWEST)
 
 
-def insert_fifos(graph: Graph) -> Graph:
-    """*graph* with a FIFO on every link, and the depths that :func:`fifo_depths` computes."""
-    depths = fifo_depths(graph)
+def insert_fifos(graph: Graph, settings: Mapping[str, Mapping[str, str]] | None = None) -> Graph:
+    """*graph* with a FIFO on every link, and the depths that :func:`fifo_depths` computes.
+
+    Args:
+        graph: folded layers and width converters.
+        settings: ``ram_style`` of FIFOs by ``FIFO_number`` in topological order, with the node that was meant as
+            ``layer`` where it is known, and for all others under ``FIFO``.
+
+    Raises:
+        FoldingError: when there is no FIFO of this number, or it is another one.
+    """
+    placed: dict[int, Link] = {}
 
     def wanted(link: Link) -> tuple[Layer, ...]:
-        stream = target_stream(graph, link) or boundary_stream(graph, link)
-        return (FIFO(stream, depths[link]),)
+        fifo = FIFO(target_stream(graph, link) or boundary_stream(graph, link))
+        placed[id(fifo)] = link
+        return (fifo,)
 
-    return insert_layers(graph, wanted)
+    whole = insert_layers(graph, wanted)
+    found = fifos(whole)
+    styles = _styles([*found], settings or {})
+    depths = fifo_depths(graph, {placed[id(fifo)]: styles[node] for node, fifo in found.items()})
+    final = {node: replace(f, depth=depths[placed[id(f)]], ram_style=styles[node]) for node, f in found.items()}
+    return rebuild(whole, final)
+
+
+def _styles(nodes: Sequence[str], settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """``ram_style`` of each of the FIFOs *nodes*."""
+    general = settings.get("FIFO", {}).get("ram_style", "auto")
+    numbers = {f"FIFO_{number}": node for number, node in enumerate(nodes)}
+    for key, values in settings.items():
+        if key != "FIFO" and key not in numbers:
+            raise FoldingError(f'key "{key}" of the folding: there are {len(nodes)} FIFOs, from FIFO_0 on')
+        meant = values.get("layer")
+        if meant is not None and meant != numbers.get(key):
+            raise FoldingError(
+                f"key \"{key}\" of the folding was written for FIFO '{meant}' but is now '{numbers[key]}'"
+            )
+    return {node: settings.get(key, {}).get("ram_style", general) for key, node in numbers.items()}
 
 
 def fifos(graph: Graph) -> dict[str, FIFO]:

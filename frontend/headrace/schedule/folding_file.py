@@ -23,6 +23,7 @@ from pathlib import Path
 from headrace.errors import FoldingError, did_you_mean
 from headrace.ir import Graph
 from headrace.layers.base import Layer, layer_types
+from headrace.layers.fifo import STYLES
 from headrace.schedule.streams import layers, links, rebuild
 
 FINN_KINDS = {
@@ -55,6 +56,9 @@ FINN_FUSED = frozenset({("MVAU", "Thresholding"), ("VVAU", "Thresholding")})
 INSERTED = ("DWC", "FIFO")
 """Kinds of layers that are put between the others once these are folded."""
 
+FIFO_STYLE = "ram_style"
+"""The setting that a FIFO has before it is there."""
+
 
 class Reading(StrEnum):
     """How a folding dictionary is read."""
@@ -86,11 +90,15 @@ Settings = Mapping[str, object]
 
 @dataclass(frozen=True, eq=False)
 class Applied:
-    """A folded graph, what in the file had no effect (one sentence each), and the backends that it asks for."""
+    """A folded graph, what in the file had no effect (one sentence each), and the backends that it asks for.
+
+    ``fifos`` are settings of FIFOs as in :class:`~headrace.passes.hardware_design.HardwareDesign`.
+    """
 
     graph: Graph
     notes: tuple[str, ...]
     backends: Mapping[str, str] = field(default_factory=dict)
+    fifos: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def read_folding(path: str | Path) -> dict[str, Settings]:
@@ -160,11 +168,16 @@ def asked_pixels(graph: Graph, settings: Mapping[str, Settings], file: str = "fo
 
 
 def write_folding(
-    graph: Graph, backends: Mapping[str, str] | None = None, pixels: Mapping[str, int] | None = None
+    graph: Graph,
+    backends: Mapping[str, str] | None = None,
+    pixels: Mapping[str, int] | None = None,
+    fifos: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, Settings]:
-    """The folding of *graph* in the form that :func:`apply_folding` reads, with the *backends* of layers and the
-    *pixels* that layers make at once."""
-    result: dict[str, Settings] = {_DEFAULTS: {}}
+    """The folding of *graph* in the form that :func:`apply_folding` reads, with the *backends* of layers, the *pixels*
+    that layers make at once, and the settings of *fifos*."""
+    fifos = fifos or {}
+    everywhere = {name: [value, ["FIFO"]] for name, value in fifos.get("FIFO", {}).items()}
+    result: dict[str, Settings] = {_DEFAULTS: everywhere}
     for key, node in numbered(graph).items():
         layer = layers(graph)[node]
         chosen = {f.name: getattr(layer, f.name) for f in fields(layer) if f.name in _options(layer)}
@@ -177,14 +190,17 @@ def write_folding(
             settings[PIXELS] = pixels[node]
         if settings:
             result[key] = {**settings, _GUARD: node}
-    return result
+    return {**result, **{key: values for key, values in fifos.items() if key != "FIFO"}}
 
 
 def folding_json(
-    graph: Graph, backends: Mapping[str, str] | None = None, pixels: Mapping[str, int] | None = None
+    graph: Graph,
+    backends: Mapping[str, str] | None = None,
+    pixels: Mapping[str, int] | None = None,
+    fifos: Mapping[str, Mapping[str, str]] | None = None,
 ) -> str:
     """The text of ``folding.json`` for *graph*; the other arguments as for :func:`write_folding`."""
-    return json.dumps(write_folding(graph, backends, pixels), indent=2) + "\n"
+    return json.dumps(write_folding(graph, backends, pixels, fifos), indent=2) + "\n"
 
 
 def apply_folding(
@@ -214,15 +230,18 @@ def apply_folding(
     keys_of = numbered(graph, fused=FINN_FUSED if reading is Reading.FINN else frozenset())
     found = layers(graph)
     chosen: dict[str, tuple[str, Settings]] = {}
+    fifos = {} if tolerant else _fifo_settings(settings, file)
     _check_defaults(settings.get(_DEFAULTS, {}), file, tolerant, notes)
     for key, values in settings.items():
         if key == _DEFAULTS:
             continue
         node = _find(key, keys_of, found)
         if node is None and _kind_of(key) in INSERTED:
-            notes.append(
-                f'{file}, key "{key}": has no effect; a {_kind_of(key)} is put in, and sized, where one is needed'
-            )
+            if {*values} - ({FIFO_STYLE, _GUARD} if _plain_fifo(key) in fifos else set()) or not values:
+                notes.append(
+                    f'{file}, key "{key}": has no effect; a {_kind_of(key)} is put in, and sized, where one is needed'
+                    f"{f', and {FIFO_STYLE} says in what' if _kind_of(key) == 'FIFO' else ''}"
+                )
         elif node is None:
             near = did_you_mean(_plain(key), [*keys_of, *found])
             text = f'{file}, key "{key}": there is no such layer{near}; layers: {_listing(keys_of, found)}'
@@ -246,7 +265,29 @@ def apply_folding(
             backends[node] = backend
         folded[node] = _fold(node, layer, {**defaults, **values}, (file, key), tolerant, notes)
     _follow(graph, folded, explicit)
-    return Applied(rebuild(graph, folded), tuple(notes), backends)
+    return Applied(rebuild(graph, folded), tuple(notes), backends, fifos)
+
+
+def _fifo_settings(settings: Mapping[str, Settings], file: str) -> dict[str, dict[str, str]]:
+    """What *settings* say of FIFOs, which are not there yet: their ``ram_style``, by number or for all."""
+    found: dict[str, dict[str, str]] = {}
+    style, kinds = _default(FIFO_STYLE, settings.get(_DEFAULTS, {}).get(FIFO_STYLE, ["auto", []]), file)
+    asked: dict[str, Settings] = {"FIFO": {FIFO_STYLE: style}} if {"FIFO", "StreamingFIFO"} & {*kinds} else {}
+    asked |= {key: values for key, values in settings.items() if _kind_of(key) == "FIFO" and FIFO_STYLE in values}
+    for key, values in asked.items():
+        style = values[FIFO_STYLE]
+        if style not in STYLES:
+            near = did_you_mean(str(style), STYLES)
+            raise FoldingError(f'{file}, key "{key}": {FIFO_STYLE}={style!r} is not one of {", ".join(STYLES)}{near}')
+        kept = {FIFO_STYLE: str(style), **{name: str(v) for name, v in values.items() if name == _GUARD}}
+        found[_plain_fifo(key)] = kept
+    return found
+
+
+def _plain_fifo(key: str) -> str:
+    """*key* of a FIFO as it is numbered here."""
+    match = _KEY.fullmatch(key)
+    return f"FIFO_{int(match['index'])}" if match else key
 
 
 def _check_pixels(node: str, key: str, values: Settings, pixels: Collection[str] | None, file: str) -> None:

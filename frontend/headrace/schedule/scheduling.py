@@ -117,11 +117,16 @@ def fold_by_file(
     strict = reading is Reading.STRICT
     applied = apply_folding(design.graph, folding, reading, file, design.pixels if strict else None)
     notes = (*design.notes, *applied.notes)
-    return replace(design, graph=applied.graph, notes=notes, backends={**design.backends, **applied.backends})
+    backends, fifos = {**design.backends, **applied.backends}, {**design.fifos, **applied.fifos}
+    return replace(design, graph=applied.graph, notes=notes, backends=backends, fifos=fifos)
 
 
 def connect(design: HardwareDesign) -> HardwareDesign:
     """The folded *design* with layers merged where that pays, width converters, and FIFOs as deep as its schedule
-    needs them."""
+    needs them.
+
+    Raises:
+        FoldingError: when settings are for FIFOs that there are not.
+    """
     merged = merge_layers(design)
-    return merged.with_graph(insert_fifos(insert_width_converters(merged.graph)))
+    return merged.with_graph(insert_fifos(insert_width_converters(merged.graph), design.fifos))
