@@ -45,7 +45,8 @@ class Output(Op):
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         if self.dtype is None:
-            return (x,)
+            small = isinstance(x, np.ndarray) and x.dtype.kind == "i" and x.dtype.itemsize < 4
+            return (x.astype(np.int32) if small else x,)  # a caller who adds some up expects no overflow
         if not isinstance(x, Real):
             return (x.astype(self.dtype),)
         exact = x.grid is not None and np.all(x.grid.scale == 1) and not np.any(x.grid.bias)
@@ -76,6 +77,7 @@ class Graph:
         self._outputs: dict[str, str] = {}
         self._numbers: dict[str, int] = {}  # by name, the suffix where the search for a new one starts
         self.constant_outputs: dict[str, Array] = {}
+        self._turns: tuple[tuple[str, tuple[Value, ...], tuple[str, ...]], ...] | None = None  # in which nodes are run
 
     # -- building -------------------------------------------------------------------------------------------
 
@@ -98,6 +100,7 @@ class Graph:
                 where = f"'{node}' ({type(op).__name__})"
                 raise type(error)(error.message, node=where, file=self.file) from error
             raise
+        self._turns = None
         self.nx.add_node(node, op=op, types=types)
         for target, value in enumerate(inputs):
             self.nx.add_edge(value.node, node, key=target, source=value.port, target=target, type=self.type(value))
@@ -270,11 +273,11 @@ class Graph:
             if node not in self.nx:
                 raise InputError(f"no node '{node}' to keep{did_you_mean(node, self.nx)}")
         fed = {node: feeds[name] for name, node in self._inputs.items()}
-        pending = {node: self.nx.out_degree(node) for node in self.nx}
         live: dict[str, tuple[Array, ...]] = {}
         results: dict[str, Array] = {}
-        for node in self:
-            sources = self.sources(node)
+        if self._turns is None:
+            self._turns = self._order()
+        for node, sources, read in self._turns:
             if node in fed:
                 live[node] = (fed[node],)
             else:
@@ -283,12 +286,18 @@ class Graph:
                 observe(node, live[node])
             if node in wanted:
                 results[node] = live[node][0]
-            for v in sources:  # free what nobody reads any more: batches are large
-                pending[v.node] -= 1
-            for done in {node, *(v.node for v in sources)}:
-                if pending[done] == 0:
-                    live.pop(done, None)
+            for done in read:  # free what nobody reads any more: batches are large
+                del live[done]
         return results
+
+    def _order(self) -> tuple[tuple[str, tuple[Value, ...], tuple[str, ...]], ...]:
+        """The nodes in topological order, each with what it reads and the nodes that nobody reads after it."""
+        turns = [(node, self.sources(node)) for node in self]
+        last = {name: node for node, sources in turns for name in (node, *(v.node for v in sources))}
+        read: dict[str, list[str]] = {}
+        for name, node in last.items():
+            read.setdefault(node, []).append(name)
+        return tuple((node, sources, tuple(read.get(node, ()))) for node, sources in turns)
 
     def _execute(self, node: str, inputs: Sequence[Array]) -> tuple[Array, ...]:
         op = self.op(node)

@@ -5,15 +5,17 @@ Shapes are those of the model (channels first in images); ``axis`` counts withou
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ModelError
-from headrace.ir.exact import carrier, convolve, matmul, narrowest, strided
+from headrace.ir.exact import Columns, narrowest
+from headrace.ir.exact import largest as largest
+from headrace.ir.filters import Filter
 from headrace.ir.op import Array, Op
 from headrace.ir.per_channel import Activation as Activation
 from headrace.ir.per_channel import IntAffine as IntAffine
@@ -53,22 +55,11 @@ class IntMatMul(Op):
         return (TensorType((*x.shape[:-1], self.weights.shape[1]), element),)
 
     @cached_property
-    def _reach(self) -> int:
-        """Largest sum of weight magnitudes in a column."""
-        return int(np.abs(self.weights).sum(axis=0).max(initial=0))
-
-    @cached_property
-    def _kept(self) -> dict[np.dtype[Any], Array]:
-        """Weights by the type they were last multiplied in."""
-        return {}
+    def _columns(self) -> Columns:
+        return Columns(self.weights)
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
-        (x,) = inputs
-        bound = self._reach * largest(x)
-        kind = carrier(bound)
-        if kind not in self._kept:
-            self._kept[kind] = self.weights.astype(kind)
-        return (matmul(x, self._kept[kind], bound),)
+        return (self._columns.product(inputs[0]),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,59 +93,25 @@ class IntConv(Op):
         return (TensorType((self.weights.shape[0], *spatial), element),)
 
     @cached_property
-    def _columns(self) -> Int:
+    def _columns(self) -> Columns:
         """Weights as ``(groups, kernel * I/groups, O/groups)``; rows ordered (kernel position, channel)."""
         moved = np.moveaxis(self.weights, 1, -1).reshape(self.groups, self.weights.shape[0] // self.groups, -1)
-        return np.ascontiguousarray(moved.transpose(0, 2, 1))
-
-    @cached_property
-    def _reach(self) -> int:
-        """Largest sum of weight magnitudes of an output channel."""
-        return int(np.abs(self.weights).reshape(self.weights.shape[0], -1).sum(axis=1).max(initial=0))
-
-    @cached_property
-    def _kept(self) -> dict[np.dtype[Any], Array]:
-        """Columns by the type they were last multiplied in."""
-        return {}
+        return Columns(np.ascontiguousarray(moved.transpose(0, 2, 1)))
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        bound = self._reach * largest(x)
-        kind = carrier(bound)
-        if kind not in self._kept:
-            self._kept[kind] = self._columns.astype(kind)
-        columns = self._kept[kind]
         out = window_output(x.shape[2:], self.kernel, self.strides, self.dilations, self.pads)
-        image = np.ascontiguousarray(np.moveaxis(x, 1, -1), dtype=kind)
-        if any(p for pair in self.pads for p in pair):
-            image = np.pad(image, ((0, 0), *self.pads, (0, 0)))
-        if self.groups > 1 and self.weights.shape[:2] == (self.groups, 1):
-            return (np.moveaxis(self._depthwise(image, columns, out, bound), -1, 1),)
-        per_group = x.shape[1] // self.groups
-        results = [
-            convolve(
-                np.ascontiguousarray(image[..., g * per_group : (g + 1) * per_group]),
-                columns[g],
-                self.kernel,
-                self.strides,
-                self.dilations,
-                out,
-                bound,
-            )
-            for g in range(self.groups)
-        ]
-        y = results[0] if self.groups == 1 else np.concatenate(results, axis=-1)
+        bound = self._columns.bound(x)
+        digits = self._columns.digits(bound, len(x), len(x) * math.prod(out) * self.weights.size)
+        padded = (n + sum(pair) for n, pair in zip(x.shape[2:], self.pads, strict=True))
+        image = np.zeros((digits.numbers(len(x)), *padded, x.shape[1]), digits.kind)
+        inside = (slice(begin, begin + n) for n, (begin, _) in zip(x.shape[2:], self.pads, strict=True))
+        digits.pack(np.moveaxis(x, 1, -1), image[(slice(None), *inside)])
+        y = np.empty((len(x), *out, self.weights.shape[0]), narrowest(bound))
+        filters = Filter(self.kernel, self.strides, self.dilations, out, digits)
+        convolve = filters.depthwise if self.weights.shape[1] == 1 and self.groups > 1 else filters.dense
+        convolve(image, self._columns.of_type(digits.kind), y)
         return (np.moveaxis(y, -1, 1),)  # channels first to the reader, channels last in memory
-
-    def _depthwise(self, image: Array, columns: Array, out: tuple[int, ...], bound: int) -> Array:
-        """One filter per channel: a multiply-add per kernel position over whole images."""
-        total: Array | None = None
-        for k, tap in enumerate(np.ndindex(*self.kernel)):
-            window = image[(slice(None), *strided(tap, self.strides, self.dilations, out))]
-            term = window * columns[:, k, 0]
-            total = term if total is None else np.add(total, term, out=total)
-        assert total is not None
-        return total.astype(narrowest(bound))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +129,9 @@ class IntAdd(Op):
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         x, y = inputs
-        return (self.factors[0] * x.astype(np.int64) + self.factors[1] * y.astype(np.int64),)
+        kind = narrowest(sum(max(abs(f), 1) * max(largest(z), 1) for f, z in zip(self.factors, inputs, strict=True)))
+        x, y = (np.multiply(z, f, dtype=kind) for f, z in zip(self.factors, inputs, strict=True))
+        return (np.add(x, y),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +204,10 @@ class Concat(Op):
         return (TensorType(tuple(shape), element),)
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
-        return (np.concatenate(inputs, axis=1 + self.axis),)
+        shape = list(inputs[0].shape)
+        shape[1 + self.axis] = sum(x.shape[1 + self.axis] for x in inputs)
+        y = np.empty_like(inputs[0], np.result_type(*inputs), shape=shape)  # memory in the order of the first
+        return (np.concatenate(inputs, axis=1 + self.axis, out=y),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,8 +237,3 @@ def top_indices(x: Array, k: int, largest: bool) -> Int:
     """Indices of the *k* best values along the last axis, best first, ties by lowest index."""
     order: Int = np.argsort(-x if largest else x, axis=-1, kind="stable")
     return order[..., :k]
-
-
-def largest(x: Array) -> int:
-    """Largest magnitude in an integer array."""
-    return max(abs(int(x.min(initial=0))), abs(int(x.max(initial=0))))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ModelError
-from headrace.ir.exact import count_thresholds
+from headrace.ir.counting import count_thresholds
+from headrace.ir.exact import largest, narrowest
 from headrace.ir.op import Array, Op
 from headrace.ir.types import IntRange, TensorType
 
@@ -77,15 +79,23 @@ class Activation(PerChannel):
     axis: int = 0
     disagreements: int = 0
 
+    @cached_property
+    def _levels(self) -> tuple[Array, Array]:
+        """Steps and bases, of one number where all are the same, in a type that holds every sum on the way."""
+        kind = narrowest(largest(self.base) + largest(self.step) * self.thresholds.shape[1])
+        step, base = ((c[:1] if (c == c[0]).all() else c).astype(kind) for c in (self.step, self.base))
+        return step, base
+
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         if x.ndim == 1:  # one number a frame
             return (self.execute(x[:, None])[0][:, 0],)
-        count = count_thresholds(np.moveaxis(x, 1 + self.axis, -1), self.thresholds)
-        kind = np.int32 if max(abs(self.output.lo), abs(self.output.hi)) < 2**30 else np.int64
-        y = count.astype(kind, copy=False) if (self.step == 1).all() else np.multiply(count, self.step, dtype=kind)
-        if self.base.any():
-            np.add(y, self.base.astype(kind), out=y)
+        step, base = self._levels
+        y = count_thresholds(np.moveaxis(x, 1 + self.axis, -1), self.thresholds).astype(step.dtype, copy=False)
+        if step.size > 1 or step[0] != 1:
+            y *= step
+        if base.size > 1 or base[0] != 0:
+            y += base
         return (np.moveaxis(y, -1, 1 + self.axis),)
 
 
@@ -105,7 +115,7 @@ class Lookup(PerChannel):
             return (self.execute(x[:, None])[0][:, 0],)
         moved = np.moveaxis(x, 1 + self.axis, -1).astype(np.int64) - self.lo
         channel = np.arange(moved.shape[-1]) if self.table.shape[0] > 1 else 0
-        return (np.ascontiguousarray(np.moveaxis(self.table[channel, moved], -1, 1 + self.axis)),)
+        return (np.moveaxis(self.table[channel, moved], -1, 1 + self.axis),)
 
 
 def to_significand(x: Int) -> Int:
@@ -131,10 +141,11 @@ class IntAffine(PerChannel):
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         factor, term = (self.against(x, c) for c in (self.factor, self.term))
-        product = x.astype(np.int64) * factor
-        if not self.significand:
-            return (product + term,)
-        return (to_significand(to_significand(product) + term),)
+        if self.significand:
+            return (to_significand(to_significand(x.astype(np.int64) * factor) + term),)
+        kind = narrowest(max(largest(x), 1) * largest(factor) + largest(term))
+        y = np.multiply(x, factor.astype(kind), dtype=kind)
+        return (np.add(y, term.astype(kind), out=y),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,5 +159,7 @@ class IntClip(PerChannel):
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        lo, hi = (self.against(x, bound) for bound in (self.lo, self.hi))
-        return (np.minimum(np.maximum(x.astype(np.int64), lo), hi),)
+        kind = narrowest(max(largest(x), largest(self.lo), largest(self.hi)))
+        lo, hi = (self.against(x, bound).astype(kind) for bound in (self.lo, self.hi))
+        y = np.maximum(x, lo, dtype=kind)
+        return (np.minimum(y, hi, out=y),)

@@ -6,12 +6,15 @@ the batch axis.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ModelError
+from headrace.ir.exact import largest, narrowest
 from headrace.ir.op import Array, Op
 from headrace.ir.types import Element, IntRange, TensorType
 
@@ -22,6 +25,20 @@ def with_fill(r: IntRange, fill: Int) -> IntRange:
     """*r* widened to hold the constants of *fill*."""
     lo, hi = min(r.lo, int(fill.min())), max(r.hi, int(fill.max()))
     return IntRange(lo, hi, r.bipolar and bool(np.all(np.abs(fill) == 1)))
+
+
+def holding(x: Array, fill: Int) -> np.dtype[Any]:
+    """The type of *x*; of integers, one that holds the constants of *fill* too."""
+    return np.promote_types(x.dtype, narrowest(largest(fill))) if x.dtype.kind in "iu" else x.dtype
+
+
+def surrounded(x: Array, pads: Sequence[tuple[int, int]], fill: Array | float, kind: np.dtype[Any]) -> Array:
+    """Frames *x* as *kind*, with *fill* around them, ``(begin, end)`` per frame axis; memory stays in its order."""
+    sizes = x.shape[1:]
+    y = np.empty_like(x, kind, shape=(len(x), *(n + sum(pair) for n, pair in zip(sizes, pads, strict=True))))
+    y[...] = fill
+    y[(slice(None), *(slice(begin, begin + n) for n, (begin, _) in zip(sizes, pads, strict=True)))] = x
+    return y
 
 
 def _with_fill(element: Element, fill: Int) -> Element:
@@ -49,10 +66,8 @@ class IntPad(Op):
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        padded = np.pad(x, ((0, 0), *self.pads))
-        inside = np.pad(np.ones(x.shape[1:], bool), self.pads)
         fill = self.fill.reshape(-1, *(1,) * (x.ndim - 2))
-        return (np.where(inside, padded, fill.astype(x.dtype)),)
+        return (surrounded(x, self.pads, fill, holding(x, fill)),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +93,7 @@ class IntZeroInsert(Op):
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         size = tuple((n - 1) * s + 1 for n, s in zip(x.shape[2:], self.strides, strict=True))
-        y = np.empty((*x.shape[:2], *size), x.dtype)
+        y = np.empty_like(x, holding(x, self.fill), shape=(*x.shape[:2], *size))
         y[...] = self.fill.reshape(-1, *(1,) * len(size))
         pixels: tuple[slice, ...] = tuple(slice(None, None, s) for s in self.strides)
         y[(slice(None), slice(None), *pixels)] = x

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ModelError
-from headrace.ir.exact import reduce_windows
+from headrace.ir.exact import largest, narrowest
 from headrace.ir.op import Array, Op
-from headrace.ir.resampling import with_fill
+from headrace.ir.resampling import surrounded, with_fill
 from headrace.ir.types import Element, IntRange, TensorType
 
 Int = NDArray[np.int64]
@@ -36,9 +38,12 @@ class IntPool(Op):
 
     def reduced(self, x: Array, fill: float, combine: np.ufunc) -> Array:
         """*combine* over every window of images padded with *fill*."""
-        out = window_output(x.shape[2:], self.kernel, self.strides, self.dilations, self.pads)
-        padded = pad_image(x, self.pads, fill)
-        return reduce_windows(padded, self.kernel, self.strides, self.dilations, out, combine)
+        window_output(x.shape[2:], self.kernel, self.strides, self.dilations, self.pads)  # refuses what does not fit
+        padded = any(p for pair in self.pads for p in pair)
+        y = surrounded(x, ((0, 0), *self.pads), fill, x.dtype) if padded else x
+        for axis, (k, s, d) in enumerate(zip(self.kernel, self.strides, self.dilations, strict=True)):
+            y = reduce_runs(y, 2 + axis, k, s, d, combine)
+        return y
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +71,33 @@ class IntSumPool(IntPool):
         return IntRange(low, high)
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
-        return (self.reduced(inputs[0].astype(np.int64), 0, np.add),)
+        (x,) = inputs
+        bound = largest(x) * math.prod(self.kernel)
+        return (self.reduced(x.astype(narrowest(bound)), 0, np.add),)
+
+
+def reduce_runs(x: Array, axis: int, length: int, stride: int, dilation: int, combine: np.ufunc) -> Array:
+    """*combine* (associative) over runs of *length* elements along *axis*, *dilation* apart, one run every *stride*."""
+    reach = x.shape[axis] - dilation * (length - 1)  # starts of runs
+    if length <= 2 * stride * length.bit_length():
+        starts = range(0, dilation * length, dilation)
+        return reduce(combine, (_part(x, axis, slice(k, k + reach, stride)) for k in starts))
+    total: Array | None = None
+    run, covered = x, 0  # of 1, 2, 4, ... elements from every start; put together as the length has bits
+    for bit in range(length.bit_length()):
+        if length >> bit & 1:
+            rest = _part(run, axis, slice(covered * dilation, None))
+            total = rest if total is None else combine(_part(total, axis, slice(rest.shape[axis])), rest)
+            covered += 1 << bit
+        if length >> (bit + 1):
+            step = dilation << bit
+            run = combine(_part(run, axis, slice(-step)), _part(run, axis, slice(step, None)))
+    assert total is not None
+    return _part(total, axis, slice(None, None, stride))
+
+
+def _part(x: Array, axis: int, pick: slice) -> Array:
+    return x[(*(slice(None),) * axis, pick)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +186,3 @@ def sliding_windows(
     windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=axes)
     pick = (slice(None), slice(None), *(slice(None, None, s) for s in strides))
     return windows[(*pick, *(slice(None, None, d) for d in dilations))]
-
-
-def pad_image(x: Array, pads: tuple[tuple[int, int], ...], fill: float) -> Array:
-    """Images ``(N, C, *size)`` with *fill* around them."""
-    if not any(p for pair in pads for p in pair):
-        return x
-    return np.pad(x, ((0, 0), (0, 0), *pads), constant_values=fill)

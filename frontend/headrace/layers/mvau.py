@@ -13,7 +13,7 @@ import numpy as np
 from headrace.adder_graph import Pipeline, Rounding
 from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
-from headrace.ir.exact import matmul
+from headrace.ir.exact import Columns
 from headrace.ir.integer import IntMatMul
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
 from headrace.layers.hls import HlsCall, HlsTable
@@ -173,12 +173,15 @@ class MVAU(Layer):
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        bound = int(np.abs(self.weights).sum(axis=0).max(initial=0)) * int(np.abs(x).max(initial=0))
-        sums = matmul(x, self.weights, bound)
+        sums = self._columns.product(x)
         if self.rounding is None:
             return (sums,)
         bias = 0 if self.bias is None else self.bias
         return (self.rounding.execute(np.asarray(sums, np.int64) + bias),)
+
+    @cached_property
+    def _columns(self) -> Columns:
+        return Columns(self.weights)
 
     # -- arithmetic -------------------------------------------------------------------------------------------------
 

@@ -115,6 +115,7 @@ def accumulate(acc: Array, product: Product, axis: int) -> Real:
     view = [1] * (acc.ndim - 1)
     view[axis] = -1
     scale, offset = product.scale.reshape(view), product.offset.reshape(view)
+    acc = acc.astype(np.promote_types(acc.dtype, np.int32), copy=False)  # the integer graph may hold them in fewer bits
     value = single(acc)
     for step in dequantizing_steps(scale, offset):
         value = step.apply(value)

@@ -14,7 +14,6 @@ from headrace.ir import integer
 from headrace.ir.grid import Grid, compact, zero_point
 from headrace.ir.op import Array
 from headrace.ir.ops.base import SourceOp
-from headrace.ir.ops.convolution import conv_float
 from headrace.ir.ops.elementwise import Div
 from headrace.ir.ops.linear import DOUBLE, centred, dequantizing_steps
 from headrace.ir.ops.offset import shifted
@@ -153,9 +152,7 @@ class AveragePool(SourceOp):
                 value = step.apply(value)
             summed = Real(value, Grid(total, x.grid.scale, x.grid.bias))
         else:
-            ones = np.ones((x.value.shape[1], 1, *self.kernel))
-            double = conv_float(x.value, ones, self.strides, self.dilations, self.pads, x.value.shape[1])
-            summed = Real(single(double))
+            summed = Real(single(self._pool.reduced(x.value.astype(np.float64), 0, np.add)))
         finish = self._finish(x.value.shape[1:])
         return (summed,) if finish is None else finish.evaluate(summed)
 

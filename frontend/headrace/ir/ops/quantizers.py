@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ModelError
+from headrace.ir.exact import narrowest
 from headrace.ir.grid import Grid
 from headrace.ir.op import Array, Op
 from headrace.ir.ops.base import SourceOp
@@ -315,6 +316,10 @@ class Trunc(Quantizer):
         return self._finish(x / self.step.astype(np.float64))
 
 
+QUANTIZED_ELEMENTS = 2**16
+"""Elements that are quantized before the next ones are: what stays in the cache meanwhile."""
+
+
 @dataclass(frozen=True, eq=False)
 class Codes(Op):
     """The host's side of a quantizer on real data: float tensor in, integers out; first operator of the hardware."""
@@ -326,4 +331,12 @@ class Codes(Op):
         return (TensorType(shape, self.quantizer.levels),)
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
-        return (self.quantizer.codes(numbers(as_real(inputs[0]).value)),)
+        x = as_real(inputs[0]).value
+        levels = self.quantizer.levels
+        shape = np.broadcast_shapes(x.shape[1:], self.quantizer.parameter_shape())
+        y = np.empty((len(x), *shape), narrowest(max(-levels.lo, levels.hi)))
+        frames = max(1, QUANTIZED_ELEMENTS // max(y[:1].size, 1))
+        for first in range(0, len(x), frames):
+            part = slice(first, first + frames)
+            y[part] = self.quantizer.codes(numbers(x[part]))
+        return (y,)
