@@ -91,7 +91,7 @@ def numbers(x: Single) -> Single:
     Raises:
         ModelError: when some of it is NaN.
     """
-    if np.any(np.isnan(x)):
+    if np.isnan(np.max(x, initial=0)):
         raise ModelError("it quantizes what is not a number (NaN), as infinity minus infinity is")
     return x
 
@@ -127,7 +127,8 @@ class IntQuant(Quantizer):
 
     def codes(self, x: Single) -> Int:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            return self._finish(_no_zero_by_zero(x / self.step + self.zero_point, self.step))
+            y = x / self.step
+            return self._finish(_no_zero_by_zero(y + self.zero_point if np.any(self.zero_point) else y, self.step))
 
     def exact_codes(self, x: Double) -> Int:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -316,7 +317,7 @@ class Trunc(Quantizer):
         return self._finish(x / self.step.astype(np.float64))
 
 
-QUANTIZED_ELEMENTS = 2**16
+QUANTIZED_ELEMENTS = 2**17
 """Elements that are quantized before the next ones are: what stays in the cache meanwhile."""
 
 
