@@ -39,6 +39,10 @@ class LearnedBits(quant.Int8WeightPerTensorFloat):
     bit_width_impl_type = BitWidthImplType.PARAMETER
 
 
+class LearnedActBits(quant.Int8ActPerTensorFloat):
+    bit_width_impl_type = BitWidthImplType.PARAMETER
+
+
 class Joined(nn.Module):
     def __init__(self, join):
         super().__init__()
@@ -109,6 +113,7 @@ LAYERS = {
     "scale and bias": (lambda: _after_input(qnn.QuantScaleBias(3, True, runtime_shape=(1, -1, 1, 1))), (4, 3, 6, 6)),
     "addition": (lambda: Joined(qnn.QuantEltwiseAdd(**ACT)), (4, 6)),
     "concatenation": (lambda: Joined(qnn.QuantCat(**ACT)), (4, 6)),
+    "concatenation, learned bit width": (lambda: Joined(qnn.QuantCat(LearnedActBits, **ACT)), (4, 6)),
 }
 
 

@@ -158,7 +158,9 @@ def absolute(a: IntQuantTensor) -> IntQuantTensor:
 
 
 def concatenate(tensors: list[Any], dim: int = 0) -> Any:
-    """``torch.cat``; quantized if all are, with the same sign and bit width, and scale and zero point in evaluation.
+    """``torch.cat``; quantized if all are, with the same sign, and bit width, scale and zero point in evaluation.
+
+    Constant bit widths are compared in training too; of learned ones the first is taken, as comparing would read them.
 
     Raises:
         QuantLayerError: the operands differ.
@@ -172,7 +174,8 @@ def concatenate(tensors: list[Any], dim: int = 0) -> Any:
     for other in quantized[1:]:
         if first.signed != other.signed:
             raise QuantLayerError(f"Signs are different: signed={first.signed} and signed={other.signed}")
-        check_same("Bit widths", first.bit_width, other.bit_width)
+        if not (training and (first.bit_width.requires_grad or other.bit_width.requires_grad)):
+            check_same("Bit widths", first.bit_width, other.bit_width)
         if not training:
             check_same("Scaling factors", first.scale, other.scale)
             check_same("Zero points", first.zero_point, other.zero_point)
