@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from headrace_sim.c_simulation import CsimOptions, CsimResult, csim
     from headrace_sim.cache import BuildCache
     from headrace_sim.compare import Mismatch, first_mismatch
+    from headrace_sim.control import Answer, ControlAnswers, ControlScript, Read, Write
     from headrace_sim.coverage import Coverage
     from headrace_sim.errors import (
         ArrayError,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "cache": ("BuildCache",),
     "compare": ("Mismatch", "first_mismatch"),
+    "control": ("Answer", "ControlAnswers", "ControlScript", "Read", "Write"),
     "coverage": ("Coverage",),
     "c_simulation": ("CsimOptions", "CsimResult", "csim"),
     "errors": (
@@ -58,9 +60,12 @@ _HOMES = {
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Answer",
     "ArrayError",
     "BuildCache",
     "BuildError",
+    "ControlAnswers",
+    "ControlScript",
     "Coverage",
     "CsimOptions",
     "CsimResult",
@@ -72,6 +77,7 @@ __all__ = [
     "Mismatch",
     "Port",
     "ProtocolError",
+    "Read",
     "SimError",
     "SimResult",
     "SimulationError",
@@ -80,6 +86,7 @@ __all__ = [
     "ToolInfo",
     "Vectors",
     "Violation",
+    "Write",
     "csim",
     "find_tools",
     "first_mismatch",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
@@ -18,6 +18,8 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
+from headrace_sim.control import CHANNELS, SIGNALS
+from headrace_sim.control_bench import Access, Handle, Master
 from headrace_sim.manifest import Manifest, Port, Stream, channel_groups, from_dict
 from headrace_sim.stalls import StallSpec, stall_sequence
 
@@ -106,6 +108,8 @@ class Bench:
                 stall = StallSpec(*stalls.get(f"{group}{index}", (0, 0)))
                 expected = cast(int, job["frames"]) * spec.words_per_frame
                 self.groups[group].append(_channel(dut, group, index, spec, expected, stall))
+        self.master = _master(dut, manifest, job)
+        self.start: int | None = None  # the cycle from which on frames may enter
         for channel in self.groups["input"]:
             data = (folder / f"input{channel.index}.bin").read_bytes()
             size = channel.spec.word_bytes
@@ -123,10 +127,15 @@ class Bench:
 
     def drive(self) -> None:
         """Set the inputs of the coming cycle."""
+        if self.start is None and (self.master is None or self.master.prepared):
+            self.start = self.cycle
+        if self.master is not None:
+            self.master.drive(self.moved_all())
         for channel in self.groups["input"]:
             stalled = next(channel.stalls)
             sent = len(channel.cycles)
-            early = self.cycle * channel.spec.words_per_frame < sent * self.pace
+            since = self.cycle - self.start if self.start is not None else 0
+            early = self.start is None or since * channel.spec.words_per_frame < sent * self.pace
             if channel.held is not None:
                 continue  # offered before and not yet accepted: keep it
             if stalled or early or sent == channel.expected:
@@ -146,7 +155,7 @@ class Bench:
 
     def sample(self) -> bool:
         """Look at every stream at a rising edge; true if a word moved at the boundary."""
-        moved = False
+        moved = self.master is not None and self.master.sample(self.cycle)
         for channel in self.groups["input"]:
             channel.ready = self._flag(channel, channel.tready)
             channel.held = (0, 0) if channel.valid and not channel.ready else None
@@ -205,6 +214,10 @@ class Bench:
             self.violations.append({"cycle": self.cycle, **same, "word": len(channel.cycles)})
 
     def complete(self) -> bool:
+        return self.moved_all() and (self.master is None or self.master.finished)
+
+    def moved_all(self) -> bool:
+        """Whether every word of every frame has moved."""
         return all(
             len(channel.cycles) == channel.expected for group in ("input", "output") for channel in self.groups[group]
         )
@@ -217,6 +230,8 @@ class Bench:
             self.drive_idle(channel)
         for channel in self.groups["output"]:
             channel.tready.value = 0
+        if self.master is not None:
+            self.master.reset()
         for _ in range(self.reset_cycles):
             await edge
         self.reset.value = 1
@@ -255,13 +270,29 @@ class Bench:
                         "ready": channel.ready,
                     }
                 )
-        status = {
+        status: dict[str, object] = {
             "outcome": outcome,
             "cycles": self.cycle,
             "violations": self.violations,
             "channels": channels,
         }
+        if self.master is not None:
+            status["control"] = self.master.status
         (self.folder / "status.json").write_text(json.dumps(status))
+
+
+def _master(dut: object, manifest: Manifest, job: Mapping[str, object]) -> Master | None:
+    """The master of the control interface, where there is one."""
+    if not manifest.control:
+        return None
+    signals = {
+        name: _handle(dut, f"{manifest.control}_{name}", bits or manifest.control_address_bits)
+        for name, (_, bits) in SIGNALS.items()
+    }
+    stalls = cast(dict[str, list[int]], job["stalls"])
+    sequences = [stall_sequence(StallSpec(*stalls.get(f"control{k}", (0, 0)))) for k in range(len(CHANNELS))]
+    accesses = [Access.read(line) for line in cast(list[str], job["control"])]
+    return Master(cast("dict[str, Handle]", signals), accesses, sequences, cast("Callable[[Handle], int]", _int))
 
 
 def _channel(dut: object, group: str, index: int, spec: Port | Stream, expected: int, stall: StallSpec) -> Channel:

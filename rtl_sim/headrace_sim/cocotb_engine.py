@@ -115,6 +115,7 @@ def _job_json(manifest: Manifest, job: Job) -> str:
         "reset_cycles": job.reset_cycles,
         "pace": job.pace,
         "trace": job.trace,
+        "control": job.control.lines(),
         "stalls": {name: [spec.key, spec.threshold] for name, spec in job.stalls.items()},
     }
     return json.dumps(data)

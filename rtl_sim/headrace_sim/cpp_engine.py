@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace_sim import verilate
+from headrace_sim.control import CHANNELS
 from headrace_sim.errors import SimulationError
 from headrace_sim.manifest import channel_groups
 
@@ -71,6 +72,11 @@ def job_text(manifest: Manifest, job: Job) -> str:
             stall = job.stalls.get(f"{group}{index}")
             key, threshold = (stall.key, stall.threshold) if stall else (0, 0)
             lines.append(f"{group} {spec.words_per_frame} {key} {threshold}")
+    for index in range(len(CHANNELS) if manifest.control else 0):
+        stall = job.stalls.get(f"control{index}")
+        key, threshold = (stall.key, stall.threshold) if stall else (0, 0)
+        lines.append(f"control {key} {threshold}")
+    lines += [f"access {line}" for line in job.control.lines()]
     if job.waves is not None:
         lines.append(f"wave {job.waves}")
     return "\n".join(lines) + "\n"

@@ -14,6 +14,7 @@
      "interval_cycles": 128, "latency_cycles": 300,
      "layers": [{"name": "fc1", "kind": "MVAU", "cycles": 128, "outputs": ["fc1_out"]}, ...],
      "hls": ["hls/tfc.cpp", ...],        the same design in C++, with its test bench; may be left out
+     "control": "s_axi_control", "control_address_bits": 14,          an AXI4-Lite slave; may be left out
      "models": ["ip/a_hls/model/a_hls.sv", "ip/a_hls/a_hls.cpp", ...]}    simulated in place of IPs; may be left out
 
 Contract with the code generator:
@@ -37,6 +38,8 @@ Contract with the code generator:
 * `models` stand in for modules that the RTL instantiates and another tool makes. Every file that ends in .sv is
   compiled with `sources`, and calls what is in those that end in .cpp (DPI-C); these are compiled with
   HEADRACE_DATAFLOW, the folders of files that end in .h as include folders, and linked to the simulator.
+* With `control` the top module is an AXI4-Lite slave of 32 data bits too, whose signals are `<control>_awaddr`,
+  `_awvalid` and so on, without protection signals. It must answer every access, and not need any to work on frames.
 * `layers` is in topological order. A layer's `outputs` name internal streams, or output tensors or ports.
 """
 
@@ -145,6 +148,8 @@ class Manifest:
     layers: tuple[Layer, ...] = ()
     hls: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
+    control: str = ""
+    control_address_bits: int = 0
 
     def __post_init__(self) -> None:
         _check(self)
@@ -170,6 +175,8 @@ class Manifest:
         """The text of the design.json that `load` reads back as an equal manifest."""
         data = asdict(self)
         del data["root"]
+        if not self.control:
+            del data["control"], data["control_address_bits"]
         return json.dumps({"format": FORMAT, "version": VERSION, **data}, indent=2) + "\n"
 
     def write(self) -> Path:
@@ -269,6 +276,10 @@ def _typed(value: object, annotation: str, where: str) -> object:
 def _check(manifest: Manifest) -> None:
     for what, name in (("top", manifest.top), ("clock", manifest.clock), ("reset", manifest.reset)):
         _check_identifier(name, what)
+    if manifest.control:
+        _check_identifier(manifest.control, "control")
+        if not 3 <= manifest.control_address_bits <= 64:
+            raise ManifestError(f"control_address_bits={manifest.control_address_bits} is outside 3..64")
     if not manifest.sources and not manifest.hls:
         raise ManifestError("sources: expected at least one file")
     if not manifest.inputs or not manifest.outputs:

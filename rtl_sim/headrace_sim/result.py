@@ -6,10 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace_sim.control import ControlAnswers
 from headrace_sim.coverage import Coverage
 from headrace_sim.errors import DeadlockError, ProtocolError, SimulationError
 from headrace_sim.manifest import Manifest, Port, Stream, channel_groups
@@ -66,6 +68,7 @@ class SimResult:
     violations: tuple[Violation, ...] = ()
     waves: Path | None = None
     coverage: Coverage | None = None
+    control: ControlAnswers | None = None
     first_frame_latency: int = 0  # from the first word accepted to the last word of the first frame delivered
 
 
@@ -132,6 +135,9 @@ class Raw:
                 clauses.append(f"{what} {name} offers {place} but its receiver is not ready")
             elif entry["ready"] and not entry["valid"] and entry["group"] != "input":
                 clauses.append(f"{what} {name} waits for {place}")
+        if self.manifest.control:
+            control = cast("Mapping[str, Sequence[object]]", self.status["control"])
+            clauses.append(f"the control interface has answered {len(control['answers'])} accesses")
         return "; ".join(clauses) or "no stream is waiting"
 
 
@@ -144,6 +150,8 @@ def check_outcome(raw: Raw, timeout_cycles: int, trace: bool) -> None:
         raise ProtocolError(
             f"design {raw.manifest.name} broke the stream protocol {len(violations)} times:\n  {shown}", violations
         )
+    if raw.manifest.control and (stray := cast("Mapping[str, int]", raw.status["control"])["stray"]):
+        raise ProtocolError(f"design {raw.manifest.name}: its control interface gave {stray} answers to no access", ())
     if outcome == "deadlock":
         hint = "" if trace or not raw.manifest.streams else " (simulate with trace=True to see internal streams)"
         raise DeadlockError(

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from headrace_sim import cocotb_engine, cpp_engine
 from headrace_sim.cache import BuildCache
+from headrace_sim.control import CHANNELS, ControlAnswers, ControlScript
 from headrace_sim.coverage import Coverage
 from headrace_sim.errors import ArrayError, ManifestError, SimulationError
 from headrace_sim.manifest import Manifest, Port, load
@@ -48,6 +49,7 @@ class Job:
     engine: str
     simulator: str
     coverage: bool = False
+    control: ControlScript = field(default_factory=ControlScript)
     tail_cycles: int = TAIL_CYCLES
     reset_cycles: int = RESET_CYCLES
 
@@ -74,6 +76,7 @@ def simulate(
     jobs: int | None = None,
     check: bool = True,
     coverage: bool = False,
+    control: ControlScript | None = None,
 ) -> SimResult:
     """Simulate `design` on `inputs` and return its outputs, its timing and, with `trace`, its inner streams.
 
@@ -94,6 +97,8 @@ def simulate(
         jobs: compiler processes at once; default: the CPUs, at most 4.
         check: raise on protocol violations; otherwise they are listed in the result if the run ended.
         coverage: also count which lines were run and which bits toggled (engine "cpp" only).
+        control: accesses of the design's AXI4-Lite slave, whose answers are in the result; both sides stall there with
+            the larger of the two probabilities.
 
     Raises:
         ManifestError, ArrayError: the design or an array is not as described above.
@@ -109,6 +114,10 @@ def simulate(
     if pace < 0:
         raise SimulationError(f"pace={pace} is negative; cycles a frame, or 0, are accepted")
     arrays = check_inputs(manifest, inputs)
+    script = control or ControlScript()
+    if control is not None and not manifest.control:
+        raise SimulationError(f"design {manifest.name} has no control interface; simulate it without 'control'")
+    script.check(manifest.control_address_bits)
     if timeout_cycles is None:
         timeout_cycles = max(10_000, 2 * pace, 10 * (manifest.interval_cycles + manifest.latency_cycles))
     build_cache = cache if isinstance(cache, BuildCache) else BuildCache(cache)
@@ -127,6 +136,7 @@ def simulate(
             engine=engine,
             simulator=simulator,
             coverage=coverage,
+            control=script,
         )
         _fill_run_folder(job.folder, manifest, arrays)
         return _run(manifest, job, build_cache, check)
@@ -154,6 +164,7 @@ def _run(manifest: Manifest, job: Job, cache: BuildCache, check: bool) -> SimRes
         violations=raw.violations(),
         coverage=Coverage.read(job.folder / "coverage.dat", manifest.source_paths) if job.coverage else None,
         waves=job.waves,
+        control=ControlAnswers.of(job.control, raw.status) if manifest.control else None,
     )
 
 
@@ -209,8 +220,10 @@ def _check_options(engine: str, simulator: str, stall_in: float, stall_out: floa
 
 def _stalls(manifest: Manifest, seed: int, stall_in: float, stall_out: float) -> dict[str, StallSpec]:
     stalls = {}
-    for group, ports, probability in (("input", manifest.inputs, stall_in), ("output", manifest.outputs, stall_out)):
-        for index in range(len(ports)):
+    groups = [("input", len(manifest.inputs), stall_in), ("output", len(manifest.outputs), stall_out)]
+    groups += [("control", len(CHANNELS), max(stall_in, stall_out))] if manifest.control else []
+    for group, count, probability in groups:
+        for index in range(count):
             name = f"{group}{index}"
             digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest()
             stalls[name] = StallSpec(int.from_bytes(digest, "little"), round(probability * 2**53))

@@ -17,6 +17,7 @@ from importlib import resources
 from pathlib import Path
 
 from headrace_sim.cache import BuildCache, content_key
+from headrace_sim.control import SIGNALS
 from headrace_sim.errors import BuildError, ManifestError, SimulatorNotFound
 from headrace_sim.manifest import Manifest, Port
 from headrace_sim.toolchain import Verilator, cxx_compiler, has_fst, verilator
@@ -181,6 +182,7 @@ def control_file(manifest: Manifest, options: BuildOptions) -> str:
         names = [manifest.clock, manifest.reset]
         for port in (*manifest.inputs, *manifest.outputs):
             names += [f"{port.port}_{field}" for field in ("tdata", "tvalid", "tready", "tlast")]
+        names += [f"{manifest.control}_{signal}" for signal in SIGNALS] if manifest.control else []
         lines += [f'public_flat_rw -module "{manifest.top}" -var "{name}"' for name in names]
     if options.trace:
         for stream in manifest.streams:
@@ -272,6 +274,9 @@ def glue_source(manifest: Manifest, options: BuildOptions) -> str:
 
     ports = [port("inputs", spec) for spec in manifest.inputs]
     ports += [port("outputs", spec) for spec in manifest.outputs]
+    for name in SIGNALS if manifest.control else ():
+        signal = f"top_.{manifest.control}_{name}"
+        ports.append(f"        control.{name} = {{at({signal}), sizeof({signal})}};")
     streams = []
     for stream in manifest.streams if options.trace else ():
         widths = {"tdata": stream.word_bits, "tvalid": 1, "tready": 1}
@@ -303,6 +308,8 @@ def check_ports(manifest: Manifest, header: str) -> None:
             expected[f"{port.port}_tvalid"] = (forward, 1)
             expected[f"{port.port}_tlast"] = (forward, 1)
             expected[f"{port.port}_tready"] = (backward, 1)
+    for name, (direction, bits) in SIGNALS.items() if manifest.control else ():
+        expected[f"{manifest.control}_{name}"] = (direction, bits or manifest.control_address_bits)
     for name, (direction, bits) in expected.items():
         if name not in found:
             raise ManifestError(f"module {manifest.top}: the manifest names a port {name}, the RTL has none")

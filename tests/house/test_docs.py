@@ -32,7 +32,7 @@ from headrace.ingest.rules import DOMAINS, ONNX, QONNX, operators
 from headrace.ir.integer import Activation, Lookup
 from headrace.layers.base import Layer, _rules, load_layers
 from headrace.passes.to_integer import to_integer
-from headrace.schedule.folding_file import FINN_KINDS
+from headrace.schedule.folding_keys import FINN_KINDS
 from headrace.schedule.streams import layers
 from headrace_sim.cache import DEFAULT_MAX_BYTES
 from headrace_sim.pytest_plugin import RtlSim

@@ -17,6 +17,7 @@ from headrace.codegen.names import Namespace
 from headrace.codegen.render import library_modules, render_library, render_module
 from headrace.ir import IntRange
 from headrace.layers import Layer, StreamType
+from headrace.layers.parameter import address_bits
 from headrace_sim.manifest import Manifest, Port
 
 Int = NDArray[np.int64]
@@ -106,6 +107,12 @@ def _top(layers: Mapping[str, Layer], modules: Mapping[str, str]) -> tuple[str, 
             body += _wires(f"w_{port}", stream.word_bits)
             body.append(_adapter("headrace_axis_output", port, "m_axis", "in0", outputs[-1], stream))
             connections += [f".out{k}_{s}(w_{port}_{s})" for s in ("tdata", "tvalid", "tready")]
+        if layer.parameters:
+            widths = {"access": 1, "restore": 1, "write": 1, "address": address_bits(layer.parameters), "wdata": 32}
+            connections += [f".cfg_{name}({bits}'d0)" for name, bits in widths.items()]
+            connections.append(f".cfg_rdata(rdata_{modules[case]})")
+            body.append(f"  logic [31:0] rdata_{modules[case]};")
+            body.append(f"  logic unused_{modules[case]};\n  assign unused_{modules[case]} = &rdata_{modules[case]};")
         body.append(f"  {modules[case]} u_{modules[case]} ({', '.join(connections)});")
     header = ",\n".join(["  input  logic ap_clk", "  input  logic ap_rst_n", *ports])
     text = f"module bench (\n{header}\n);\n" + "\n".join(body) + "\nendmodule\n"

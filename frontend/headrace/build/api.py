@@ -41,6 +41,7 @@ class BuildSettings(TypedDict, total=False):
     fit_part: str | None
     resource_limits: Mapping[str, float] | None
     mvau_wwidth_max: int | None
+    performance_counters: bool
     backend: Backend
     generate_outputs: list[DataflowOutputType | str]
     steps: list[str | Callable[..., Any]] | None

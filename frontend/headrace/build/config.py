@@ -33,7 +33,8 @@ from headrace.build.vocabulary import (
 from headrace.codegen.design import Backend
 from headrace.errors import FoldingError, InputError, did_you_mean
 from headrace.schedule import Budget, Goal
-from headrace.schedule.folding_file import Reading, read_folding
+from headrace.schedule.folding_file import read_folding
+from headrace.schedule.folding_keys import Reading
 
 __all__ = [
     "AutoFIFOSizingMethod",
@@ -83,6 +84,7 @@ class BuildConfig(FinnSettings):
             that follow no matrix-vector unit. Here thresholds always are layers of their own.
         finn_compatible: reads folding files as FINN does: what fits no layer is a warning, not an error; a rate out of
             reach becomes the fastest; the default list of steps is FINN's.
+        performance_counters: adds counters of cycles, words and stalls of every stream, read through AXI4-Lite.
         backend: what is generated: ``"rtl"``, ``"hls"`` (C++ for high-level synthesis) or ``"both"``.
         generate_outputs: what is made besides the design.
         steps: names of steps, or functions ``step(state, config) -> state``; None for the default list.
@@ -117,6 +119,7 @@ class BuildConfig(FinnSettings):
     mvau_wwidth_max: Annotated[int, Field(ge=1)] | None = None
     standalone_thresholds: bool | None = False
     finn_compatible: bool = False
+    performance_counters: bool = False
     backend: Backend = "rtl"
     generate_outputs: Annotated[list[Annotated[DataflowOutputType, Lenient]], Lenient] = Field(
         default_factory=lambda: [DataflowOutputType.ESTIMATE_REPORTS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,11 +19,15 @@ from headrace.build.config import BuildConfig, Folding
 from headrace.build.info import ModelInfo, describe
 from headrace.build.journal import Journal
 from headrace.build.output import FOLDING_FILE, MANIFEST
+from headrace.build.runtime import LayerWeights, runtime_weights
 from headrace.build.simulate import CSimulation, Simulation, csim_core, simulate_core
 from headrace.build.vectors import write_vectors
+from headrace.codegen.control import MAP_JSON
 from headrace.codegen.design import Plan, generate
 from headrace.errors import InputError, did_you_mean, printable
 from headrace.ir import Array, Graph
+from headrace.ir.scaled import Writable
+from headrace.layers.runtime import SETTING
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.passes.partition import Partition
 from headrace.passes.pixels import pixels_for
@@ -31,6 +36,7 @@ from headrace.passes.to_integer import IntegerModel, to_integer
 from headrace.schedule import (
     Performance,
     asked_pixels,
+    asked_writable,
     connect,
     fold_by_file,
     fold_for_rate,
@@ -38,6 +44,9 @@ from headrace.schedule import (
     target_cycles,
 )
 from headrace.schedule.folding_file import PIXELS
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 LIVE_ELEMENTS = 2**24
 """Most elements of one tensor that a graph computes at once; a larger batch is run in pieces."""
@@ -105,8 +114,25 @@ class Design:
 
     @cached_property
     def integer(self) -> IntegerModel:
-        """The integer graph."""
-        return to_integer(self.source)
+        """The integer graph.
+
+        Raises:
+            FoldingError: when the folding wants constants to be replaceable that cannot be.
+        """
+        plain = to_integer(self.source)
+        asked = self._asked_writable(plain)
+        return to_integer(self.source, asked) if asked else plain
+
+    def _asked_writable(self, plain: IntegerModel) -> dict[str, Writable]:
+        """The layers whose constants the folding wants to be replaceable; they are made only where it does."""
+        kept, config = self._kept_folding, self.config
+        folding = kept if kept is not None else config.folding
+        if folding is None or all(SETTING not in values for values in folding.values()):
+            return {}
+        graph = to_hardware(plain.partition().core).graph
+        if kept is not None:
+            return asked_writable(graph, kept, file=FOLDING_FILE)
+        return asked_writable(graph, folding, config.folding_reading, config.folding_source)
 
     @cached_property
     def parts(self) -> Partition:
@@ -124,7 +150,7 @@ class Design:
         Raises:
             UnsupportedError: as :attr:`parts`, or when an integer operator has no layer.
         """
-        return to_hardware(self.parts.core, self._pixels())
+        return replace(to_hardware(self.parts.core, self._pixels()), counters=self.config.performance_counters)
 
     def _pixels(self) -> dict[str, int]:
         """How many pixels operators make at once: as a folding says, else as the rate needs."""
@@ -161,7 +187,7 @@ class Design:
     @cached_property
     def performance(self) -> Performance:
         """Expected cycles, latency and resources of the folded design."""
-        return performance(self.hardware.graph)
+        return performance(self.hardware.graph, self.hardware.counters)
 
     @property
     def shortfall(self) -> str:
@@ -274,6 +300,32 @@ class Design:
         journal = journal or Journal()
         with self._files("hls", journal) as folder:
             return csim_core(self, checked, folder, journal, {"trace": trace, "dataflow": dataflow})
+
+    @property
+    def address_map(self) -> dict[str, Any]:
+        """What is at which address of the control interface, the content of ``control.json``.
+
+        Raises:
+            InputError: when the design has no such interface.
+        """
+        if MAP_JSON not in self.plan.files:
+            raise InputError(
+                f"design '{self.name}' has no control interface; performance_counters=True gives it one, or "
+                "runtime_writeable_weights=1 for a layer in the folding"
+            )
+        found: dict[str, Any] = json.loads(self.plan.files[MAP_JSON])
+        return found
+
+    def runtime_weights(self, model: str | Path | ModelProto | None = None) -> dict[str, LayerWeights]:
+        """What to write through the control interface so that the hardware computes *model*, by layer.
+
+        Args:
+            model: as for :func:`headrace.load`: the design's own with other weights and thresholds; None for its own.
+
+        Raises:
+            InputError: when no layer can be written, or the model differs in something else; names it.
+        """
+        return runtime_weights(self, model)
 
     def write_vectors(
         self,

@@ -7,7 +7,9 @@ import math
 
 from headrace.build.design import Design
 from headrace.build.output import MANIFEST
+from headrace.build.runtime import FOLDER as WEIGHTS
 from headrace.build.state import BuildState
+from headrace.codegen.control import MAP_HEADER, MAP_JSON
 from headrace.passes.hardware_design import Port
 from headrace.resources import hls_templates
 
@@ -19,7 +21,20 @@ def write_driver(state: BuildState, folder: str) -> str:
     source = hls_templates() / "driver" / "driver.py"
     state.write(f"{folder}/driver.py", source.read_text(encoding="utf-8"))
     state.write(f"{folder}/{IO_FILE}", json.dumps(stream_table(state.design), indent=1) + "\n")
-    return f"{folder}/driver.py, for PYNQ"
+    files = state.design.plan.files
+    if MAP_JSON not in files:
+        return f"{folder}/driver.py, for PYNQ"
+    written = {}
+    data = json.loads(files[MAP_JSON])
+    if data["layers"]:
+        written = state.design.runtime_weights()
+        for entry in written.values():
+            state.write(f"{folder}/{WEIGHTS}/{entry.file}", entry.text)
+    for layer in data["layers"]:
+        layer["file"] = written[layer["layer"]].file
+    state.write(f"{folder}/{MAP_JSON}", json.dumps(data, indent=1) + "\n")
+    state.write(f"{folder}/{MAP_HEADER}", files[MAP_HEADER])
+    return f"{folder}/driver.py, for PYNQ; {len(written)} layers with {WEIGHTS}"
 
 
 def stream_table(design: Design) -> dict[str, object]:

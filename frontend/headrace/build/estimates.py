@@ -8,7 +8,8 @@ from headrace.build.design import Design
 from headrace.build.simulate import Simulation
 from headrace.layers import Resources
 from headrace.schedule.fifos import fifos
-from headrace.schedule.folding_file import numbered, write_folding
+from headrace.schedule.folding_file import write_folding
+from headrace.schedule.folding_keys import numbered
 from headrace.schedule.streams import layers
 
 Data = dict[str, object]
@@ -37,6 +38,8 @@ def _cycles(design: Design) -> Data:
 def _resources(design: Design) -> Data:
     keys = layer_keys(design)
     rows: Data = {keys[row.name]: {**_estimate(row.resources), "layer": row.name} for row in design.performance.layers}
+    if design.performance.control != Resources():
+        rows["control"] = _estimate(design.performance.control)
     return {**rows, "total": _estimate(design.performance.resources)}
 
 

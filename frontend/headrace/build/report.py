@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -18,6 +18,7 @@ from headrace.build.drawing import Arrow, Box, draw
 from headrace.build.journal import StepRecord
 from headrace.build.profile import Profile, read_profile
 from headrace.build.verify import Comparison
+from headrace.codegen.control import MAP_JSON
 from headrace.codegen.design import Backend
 from headrace.errors import InputError, printable
 from headrace.ir import Graph, Input, Op, Output, Value
@@ -62,7 +63,7 @@ class Report:
     ``disagreements`` counts, by activation, the accumulator values for which float32 and exact real arithmetic decide
     differently; ``host`` says what of the model is not in the hardware, and why; ``synthesis`` is what synthesis tools
     made of the design, ``profile`` where it spent its time in simulation, ``bitstreams`` what they made of
-    it for boards, when these were run.
+    it for boards, when these were run; ``control`` is the address map of its control interface, where it has one.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Report:
     synthesis: Synthesis | None = None
     profile: Profile | None = None
     bitstreams: Sequence[Bitstream] = ()
+    control: Mapping[str, Any] | None = None
 
     @property
     def moving(self) -> Sequence[LayerRow]:
@@ -116,7 +118,8 @@ class Report:
     def json(self) -> str:
         """The data of the page, without the drawing."""
         data = asdict(self)
-        del data["graph"], data["synthesis"], data["profile"], data["bitstreams"]  # which have files of their own
+        for own in ("graph", "synthesis", "profile", "bitstreams", "control"):  # which have files of their own
+            del data[own]
         return json.dumps({"verdict": self.verdict, "fps": self.fps, **data}, indent=2) + "\n"
 
     def html(self) -> str:
@@ -153,6 +156,7 @@ def report_files(
         synthesis=synthesis if synthesis is not None and synthesis.digest == digest else None,
         profile=read_profile(folder, digest),
         bitstreams=read_bitstreams(folder, digest),
+        control=json.loads(design.plan.files[MAP_JSON]) if MAP_JSON in design.plan.files else None,
     )
     return {REPORT_PAGE: printable(page.html(), keep="\n"), REPORT_DATA: page.json()}
 

@@ -20,6 +20,7 @@ from headrace.build.state import BuildState
 from headrace.build.vendor import part_of, project_files
 from headrace.build.verify import random_frames, verify_stages
 from headrace.build.vocabulary import DataflowOutputType, VerificationStepType
+from headrace.codegen.control import MAP_HEADER, MAP_JSON
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.schedule import connect as connected
 from headrace.schedule import fold_by_file, fold_for_rate, folding_json, read_folding
@@ -132,7 +133,8 @@ def stitch(state: BuildState, config: BuildConfig) -> BuildState:
     """The RTL alone in a folder, with the list of its files and the IPs that it needs, to be put into a project."""
     plan = state.design.plan
     if DataflowOutputType.STITCHED_IP in config.generate_outputs and config.backend != "hls":
-        wanted = {path: text for path, text in plan.files.items() if path.startswith(("rtl/", "ip/"))}
+        kept = ("rtl/", "ip/", MAP_JSON, MAP_HEADER)
+        wanted = {path: text for path, text in plan.files.items() if path.startswith(kept)}
         files = {path.removeprefix("rtl/"): text for path, text in wanted.items()}
         for path, text in files.items():
             state.write(f"stitched_ip/{path}", text)

@@ -11,6 +11,7 @@ from typing import Any
 from headrace.build.config import BuildConfig
 from headrace.build.design import Design
 from headrace.build.output import MANIFEST
+from headrace.codegen.control import MAP_HEADER, MAP_JSON
 from headrace.codegen.render import render_text
 from headrace.errors import FoldingError, InputError, did_you_mean
 from headrace.schedule.parts import BOARDS, find_part
@@ -59,6 +60,8 @@ def project_files(design: Design, files: Sequence[str], part: str) -> dict[str, 
         "sources": sources,
         "memories": memories,
         "buses": [port["port"] for port in (*manifest["inputs"], *manifest["outputs"])],
+        "control": _control(design),
+        "headers": [path for path in files if PurePosixPath(path).name == MAP_HEADER],
         "clock_khz": round(design.config.clock_mhz * 1000),
         "ultrascale": part.lower().startswith(ULTRASCALE),
         "dmas": _dmas(manifest),
@@ -70,6 +73,14 @@ def project_files(design: Design, files: Sequence[str], part: str) -> dict[str, 
     if part.lower().startswith(ZYNQ):
         result["build_zynq.tcl"] = render_text("build_zynq.tcl.j2", context, "project")
     return result
+
+
+def _control(design: Design) -> dict[str, object] | None:
+    """Port and bytes of the control interface, where there is one."""
+    if MAP_JSON not in design.plan.files:
+        return None
+    data = json.loads(design.plan.files[MAP_JSON])
+    return {"port": data["interface"], "bytes": 1 << data["address_bits"]}
 
 
 def _dmas(manifest: Mapping[str, Any]) -> list[dict[str, object]]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Literal
 
+from headrace.codegen.control import MAP_HEADER, MAP_JSON, PORT, axi_signals
 from headrace.codegen.hls import compiled_files, generate_hls
 from headrace.codegen.ips import Ip, generate_ip, ip_scripts
 from headrace.codegen.plan import Plan, digest, write_plan
@@ -23,6 +24,7 @@ Backend = Literal["rtl", "hls", "both"]
 
 FORMAT = "headrace-design"
 VERSION = 1
+CONTROL_LIBRARY = ("headrace_axi_lite.sv.j2", "headrace_event_counter.sv.j2", "headrace_frame_mark.sv.j2")
 ADAPTERS = ("headrace_axis_input.sv.j2", "headrace_axis_output.sv.j2")
 
 
@@ -44,10 +46,11 @@ def generate(design: HardwareDesign, name: str = "", backend: Backend = "rtl") -
     """
     name = name or design.graph.name
     top = assemble(design, name)
-    expected = performance(design.graph)
+    expected = performance(design.graph, design.counters)
     ips = _ips(design, top, backend)
     sources, memories = _rtl(top, name, expected, ips) if backend != "hls" else ({}, {})
     ip_files = {path: text for ip in ips.values() for path, text in ip.files.items()}
+    control_files = _control_files(top, name) if backend != "hls" else {}
     if ips:
         ip_files |= ip_scripts(list(ips.values()), name)
     cpp: dict[str, str] = {}
@@ -55,12 +58,31 @@ def generate(design: HardwareDesign, name: str = "", backend: Backend = "rtl") -
     if backend != "rtl":
         hls, cpp = generate_hls(design, top, name)
         carriers = hls.carriers
-    manifest = _manifest(top, name, expected, digest({**sources, **memories, **cpp, **ip_files}), carriers)
+    manifest = _manifest(
+        top, name, expected, digest({**sources, **memories, **cpp, **ip_files, **control_files}), carriers
+    )
     manifest |= {"sources": list(sources), "memories": list(memories), "hls": compiled_files(cpp)}
     manifest["models"] = [path for ip in ips.values() for path in ip.models]
-    files = {**sources, **memories, **cpp, **ip_files, "design.json": json.dumps(manifest, indent=2) + "\n"}
+    if control_files:
+        manifest |= {"control": PORT, "control_address_bits": top.control.address_bits if top.control else 0}
+    files = {
+        **sources,
+        **memories,
+        **cpp,
+        **ip_files,
+        **control_files,
+        "design.json": json.dumps(manifest, indent=2) + "\n",
+    }
     streams = {(wire.source.node, wire.source.port): wire.name for wire in top.wires}
     return Plan(files, expected.latency, streams)
+
+
+def _control_files(top: Top, name: str) -> dict[str, str]:
+    """The address map for software, where there is something to control."""
+    if top.control is None:
+        return {}
+    data = json.dumps(top.control.map_data(name), indent=1) + "\n"
+    return {MAP_JSON: data, MAP_HEADER: top.control.header(name, top.module)}
 
 
 def _ips(design: HardwareDesign, top: Top, backend: Backend) -> dict[str, Ip]:
@@ -88,6 +110,10 @@ def _rtl(top: Top, name: str, expected: Performance, ips: Mapping[str, Ip]) -> t
             if f"rtl/{file}" in memories:
                 raise ValueError(f"two memories are called {file!r}")
             memories[f"rtl/{file}"] = content
+    if top.control is not None:
+        library.update(dict.fromkeys(CONTROL_LIBRARY))
+        context = {"name": name, "control": top.control}
+        sources[f"rtl/{top.control.module}.sv"] = render_text("control.sv.j2", context)
     shared = {f"rtl/{module}.sv": text for module, text in map(render_library, sorted(library))}
     return {**shared, **sources, f"rtl/{top.module}.sv": _top_text(top, name, expected)}, memories
 
@@ -100,7 +126,8 @@ def _top_text(top: Top, name: str, expected: Performance) -> str:
         "interval": expected.interval,
         "latency": expected.latency,
         "bottleneck": f"{slowest.name} ({slowest.kind})",
-        "bus_interfaces": ":".join(b.port for b in (*top.inputs, *top.outputs)),
+        "bus_interfaces": ":".join(top.buses),
+        "axi": axi_signals(top.control) if top.control is not None else [],
     }
     return render_text("top.sv.j2", context)
 

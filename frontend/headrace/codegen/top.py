@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from headrace.codegen.control import PORT, Control, CountedStream, Region, make_control
 from headrace.codegen.names import Namespace, identifier
 from headrace.codegen.render import library_modules
 from headrace.ir import Graph, Input, Output, Value
 from headrace.layers.base import Layer, StreamType
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.schedule.streams import Link, boundary_stream, layers, links
+
+CONTROL = "control"
+"""What the control module is called after the design's name."""
 
 PREFIX_LENGTH = 16
 """Longest part of the design's name that stands before every module's name."""
@@ -62,6 +66,7 @@ class Top:
         inputs, outputs: stream ports, ``s_axis_<k>`` and ``m_axis_<k>``.
         wires: what the layers write, in topological order.
         instances: the layers, in topological order.
+        control: the AXI4-Lite slave, where there is something to control.
     """
 
     module: str
@@ -69,6 +74,17 @@ class Top:
     outputs: tuple[Boundary, ...]
     wires: tuple[Wire, ...]
     instances: tuple[Instance, ...]
+    control: Control | None = None
+
+    def region_of(self, instance: Instance) -> tuple[int, Region] | None:
+        """The window of a layer in the control interface, and its number."""
+        regions = self.control.regions if self.control is not None else ()
+        return next(((k, r) for k, r in enumerate(regions) if r.node == instance.node), None)
+
+    @property
+    def buses(self) -> tuple[str, ...]:
+        """Interfaces at the ports."""
+        return (*(b.port for b in (*self.inputs, *self.outputs)), *((PORT,) if self.control is not None else ()))
 
 
 def assemble(design: HardwareDesign, name: str) -> Top:
@@ -85,7 +101,8 @@ def assemble(design: HardwareDesign, name: str) -> Top:
     identifiers = Namespace()
     ids = {node: identifiers.new(node) for node in layers(graph)}
     module = identifier(name)
-    modules = _module_names(ids.values(), module)
+    own = identifiers.new(CONTROL)
+    modules = _module_names((*ids.values(), own), module)
     tensors = [p.name for p in (*design.inputs, *design.outputs)]
     wires = _wires(graph, ids, tensors)
     by_source = {wire.source: wire.signal for wire in wires}
@@ -110,7 +127,27 @@ def assemble(design: HardwareDesign, name: str) -> Top:
         )
         for node, layer in layers(graph).items()
     )
-    return Top(module, inputs, tuple(outputs), wires, instances)
+    control = _control(design, modules[own], inputs, wires, outputs, instances)
+    return Top(module, inputs, tuple(outputs), wires, instances, control)
+
+
+def _control(
+    design: HardwareDesign,
+    module: str,
+    inputs: Sequence[Boundary],
+    wires: Sequence[Wire],
+    outputs: Sequence[Boundary],
+    instances: Sequence[Instance],
+) -> Control | None:
+    """The control module, which watches all streams."""
+    port_of = {b.wire: b.port for b in outputs}
+    streams = [(CountedStream(b.tensor, "", b.wire, b.stream.words, b.port), b.stream) for b in inputs]
+    streams += [
+        (CountedStream(w.name, w.source.node, w.signal, w.stream.words, port_of.get(w.signal, "")), w.stream)
+        for w in wires
+    ]
+    layers = [(i.node, i.layer) for i in instances]
+    return make_control(module, layers, streams, [b.wire for b in outputs], design.counters)
 
 
 def _module_names(ids: Iterable[str], top: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from headrace.errors import UnsupportedError
 from headrace.ir.digits import Digits, carrier, fewest_numbers
 from headrace.ir.op import Array
+from headrace.ir.types import IntRange
 
 Int = NDArray[np.int64]
 
@@ -123,6 +124,22 @@ class Columns:
         for first in range(0, len(numbers), block):
             digits.unpack(numbers[first : first + block] @ weights, first, result)
         return result
+
+
+def any_weights_range(weights: IntRange, lo: Int, hi: Int) -> tuple[int, int]:
+    """Smallest and largest ``x @ w`` of any column of integers in *weights*, some of them left out, ``lo <= x <= hi``.
+
+    Args:
+        weights: range of each weight.
+        lo, hi: bounds of ``x``, ``(K,)``.
+
+    Raises:
+        UnsupportedError: when it could reach 2^62.
+    """
+    product_bound(np.full(lo.shape, max(-weights.lo, weights.hi)), lo, hi)  # refuses what int64 cannot hold
+    corners = np.stack([bound * w for bound in (lo, hi) for w in (weights.lo, weights.hi)])
+    low, high = np.minimum(corners.min(axis=0), 0), np.maximum(corners.max(axis=0), 0)
+    return int(low.sum()), int(high.sum())
 
 
 def accumulator_range(weights: Int, lo: Int | int, hi: Int | int) -> tuple[Int, Int]:

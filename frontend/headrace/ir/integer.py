@@ -6,7 +6,7 @@ Shapes are those of the model (channels first in images); ``axis`` counts withou
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from headrace.errors import ModelError
 from headrace.ir.exact import Columns, narrowest
 from headrace.ir.exact import largest as largest
 from headrace.ir.filters import Filter
-from headrace.ir.op import Array, Op
+from headrace.ir.op import QUIET, Array, Op
 from headrace.ir.per_channel import Activation as Activation
 from headrace.ir.per_channel import IntAffine as IntAffine
 from headrace.ir.per_channel import IntClip as IntClip
@@ -41,11 +41,13 @@ Int = NDArray[np.int64]
 class IntMatMul(Op):
     """``y[..., m] = sum_k x[..., k] * weights[k, m]`` with constant integer weights ``(K, M)``.
 
-    ``ranges`` are the exact bounds of every output column, ``(2, M)``, from the range analysis.
+    ``ranges`` are the exact bounds of every output column, ``(2, M)``, from the range analysis; with ``writable``, the
+    integers that may take the place of any weight at run time, those for all such weights.
     """
 
     weights: Int
     ranges: Int
+    writable: IntRange | None = field(default=None, metadata=QUIET)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         (x,) = inputs
@@ -67,7 +69,7 @@ class IntConv(Op):
     """Convolution with constant integer weights ``(O, I/groups, *kernel)`` and zero padding.
 
     One or two spatial axes. ``pads`` holds ``(begin, end)`` per spatial axis; padded positions are the integer 0.
-    ``ranges`` are the exact bounds of every output channel, ``(2, O)``.
+    ``ranges`` are the exact bounds of every output channel, ``(2, O)``; ``writable`` is as of :class:`IntMatMul`.
     """
 
     weights: Int
@@ -76,6 +78,7 @@ class IntConv(Op):
     dilations: tuple[int, ...]
     pads: tuple[tuple[int, int], ...]
     groups: int = 1
+    writable: IntRange | None = field(default=None, metadata=QUIET)
 
     @property
     def kernel(self) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from headrace.ir.types import TensorType
 
 Array = NDArray[Any]
+
+QUIET = {"quiet": True}
+"""Metadata of a field of an operator that is not shown, nor saved, while it has its default."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +36,13 @@ class Op:
         raise NotImplementedError(type(self).__name__)
 
     def __str__(self) -> str:
-        shown = ", ".join(_show(getattr(self, f.name), f.name) for f in fields(self))
+        shown = ", ".join(_show(getattr(self, f.name), f.name) for f in told_fields(self))
         return f"{type(self).__name__}({shown})"
+
+
+def told_fields(value: Any) -> list[Field[Any]]:
+    """The fields of a dataclass, without those that :data:`QUIET` hides."""
+    return [f for f in fields(value) if f.metadata != QUIET or getattr(value, f.name) != f.default]
 
 
 def _show(value: object, name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from headrace.errors import ModelError
 from headrace.ir.counting import count_thresholds
 from headrace.ir.exact import largest, narrowest
-from headrace.ir.op import Array, Op
+from headrace.ir.op import QUIET, Array, Op
 from headrace.ir.types import IntRange, TensorType
 
 Int = NDArray[np.int64]
@@ -70,6 +70,8 @@ class Activation(PerChannel):
     Thresholds ``(C, T)`` ascend along T and lie in ``lo + 1 .. hi`` of the input; a threshold that can never be
     reached is ``hi + 1``. C is the size of *axis*, or 1 when all channels share them. ``axis`` is counted without the
     batch axis. ``disagreements`` counts the inputs for which float32 and exact real arithmetic decide differently.
+    ``writable`` says that any other thresholds may take the place of these at run time, rising or falling, with results
+    in ``output``.
     """
 
     thresholds: Int
@@ -78,6 +80,7 @@ class Activation(PerChannel):
     output: IntRange
     axis: int = 0
     disagreements: int = 0
+    writable: bool = field(default=False, metadata=QUIET)
 
     @cached_property
     def _levels(self) -> tuple[Array, Array]:

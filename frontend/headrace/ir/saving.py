@@ -26,7 +26,7 @@ import numpy as np
 
 from headrace.errors import InputError, ModelError
 from headrace.ir.graph import Graph, Value
-from headrace.ir.op import Array, Op
+from headrace.ir.op import Array, Op, told_fields
 
 FORMAT = "headrace-graph"
 VERSION = 1
@@ -167,7 +167,7 @@ def _written(value: object, arrays: _Arrays) -> object:
     if isinstance(value, Mapping):
         return {"map": [[_written(k, arrays), _written(v, arrays)] for k, v in value.items()]}
     if is_dataclass(value) and not isinstance(value, type):
-        own = {f.name: _written(getattr(value, f.name), arrays) for f in fields(value) if f.init}
+        own = {f.name: _written(getattr(value, f.name), arrays) for f in told_fields(value) if f.init}
         return {"class": _class_name(type(value)), "fields": own}
     raise TypeError(f"a {type(value).__name__} cannot be saved")
 

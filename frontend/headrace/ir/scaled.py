@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.errors import FoldingError
 from headrace.ir.graph import Value
 from headrace.ir.grid import Clamp, compact
 from headrace.ir.op import Array, Op
-from headrace.ir.types import Shape
+from headrace.ir.types import IntRange, Shape
 
 if TYPE_CHECKING:
     from headrace.ir.ops.elementwise import Elementwise
@@ -165,6 +166,43 @@ Abstract = Scaled | Joined | Floating
 Exact = TypeVar("Exact", bound="Scaled | Joined")
 
 
+@dataclass(frozen=True)
+class Writable:
+    """What somebody has asked for the constants of a node: that they can be replaced at run time.
+
+    Attributes:
+        node: of the integer graph.
+        weights: integers that any weight may become; None for all of the narrowest type that holds those there are.
+    """
+
+    node: str
+    weights: IntRange | None = None
+
+    def refused(self, reason: str, accepted: str) -> FoldingError:
+        """That it cannot be, as an error."""
+        return FoldingError(
+            f"layer '{self.node}': runtime_writeable_weights=1 is not possible: {reason}; accepted: {accepted}"
+        )
+
+    def weight_range(self, weights: Int) -> IntRange:
+        """Range of the constants that may take the place of *weights*.
+
+        Raises:
+            FoldingError: when some of these are outside the range that was asked for.
+        """
+        low, high = int(weights.min(initial=0)), int(weights.max(initial=0))
+        signs = bool(weights.size) and bool(np.all(np.abs(weights) == 1))
+        if self.weights is None:
+            return IntRange(low, high, bipolar=signs and (low, high) == (-1, 1)).whole
+        if low < self.weights.lo or high > self.weights.hi or (self.weights.bipolar and not signs):
+            needed = IntRange(low, high).type_name
+            raise self.refused(
+                f"weightDataType {self.weights.type_name} does not hold its weights, which range from {low} to {high}",
+                f"{needed}, or a wider type",
+            )
+        return self.weights
+
+
 class NotExact(Exception):
     """An operator has no exact integer form on these operands; the message says why and what would help."""
 
@@ -174,6 +212,9 @@ class Lowering(Protocol):
 
     def emit(self, op: Op, *inputs: Value) -> Value:
         """Add an integer operator, named after the node being lowered."""
+
+    def writable(self) -> Writable | None:
+        """Whether the constants of the operator that :meth:`emit` adds next are to be replaceable at run time."""
 
     def host(self, op: Op, inputs: Sequence[Abstract], why: str | None = None) -> tuple[Abstract, ...]:
         """Leave *op* to the host; *why* is the reason when the operands were integers."""

@@ -76,6 +76,14 @@ class IntRange:
         """The narrowest type that holds the integers: ``BIPOLAR``, ``INT5``, ``UINT3``."""
         return "BIPOLAR" if self.bipolar else f"{'INT' if self.signed else 'UINT'}{self.bits}"
 
+    @property
+    def whole(self) -> IntRange:
+        """All integers of :attr:`type_name`."""
+        if self.bipolar:
+            return self
+        span = 1 << self.bits
+        return IntRange(-span // 2, span // 2 - 1) if self.signed else IntRange(0, span - 1)
+
     def __str__(self) -> str:
         return self.type_name if self.bipolar else f"{self.type_name}[{self.lo}..{self.hi}]"
 

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from headrace.adder_graph import Rounding
 from headrace.errors import FoldingError, UnsupportedError
 from headrace.ir import IntRange, Op, TensorType
 from headrace.layers.hls import HlsCall, HlsStream
+
+if TYPE_CHECKING:
+    from headrace.layers.parameter import Parameter
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,9 @@ class Layer(Op):
     kind: ClassVar[str]
     """The field's name of the layer, as in folding files: ``MVAU``, ``Thresholding``, ``SWG`` ..."""
 
+    replaceable: ClassVar[bool] = False
+    """Whether its constants may be made such that they can be replaced at run time (:attr:`parameters`)."""
+
     @property
     @abstractmethod
     def inputs(self) -> tuple[StreamType, ...]:
@@ -160,6 +166,17 @@ class Layer(Op):
     @property
     def counts(self) -> dict[str, int]:
         """Operations a frame and parameters by their types, as FINN names them: ``op_mac_UINT2_INT4``."""
+        return {}
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Constants that can be replaced at run time. A layer with some has the ports ``cfg_access``, ``cfg_restore``,
+        ``cfg_write``, ``cfg_address``, ``cfg_wdata`` and ``cfg_rdata`` too (:mod:`headrace.layers.parameter`)."""
+        return ()
+
+    @property
+    def runtime_settings(self) -> dict[str, object]:
+        """What a folding file says of a layer with :attr:`parameters`, under FINN's names."""
         return {}
 
     def with_folding(self, **values: int) -> Self:

@@ -28,12 +28,12 @@ def lower_convolution(op: IntConv, stream: StreamType) -> Sequence[Layer]:
     channels = stream.shape[-1]
     if op.groups == channels > 1:
         weights = op.weights.reshape(channels, op.weights.shape[0] // channels, -1)
-        return (VVAU(weights, stream, output, op.kernel, op.strides, op.dilations, op.pads),)
+        return (VVAU(weights, stream, output, op.kernel, op.strides, op.dilations, op.pads, writable=op.writable),)
     weights = window_weights(op)
     if set(op.kernel) == {1} and set(op.strides) == {1} and not any(p for pair in op.pads for p in pair):
-        return (MVAU(weights, stream, output),)
+        return (MVAU(weights, stream, output, writable=op.writable),)
     swg = SWG(stream.shape, stream.range, op.kernel, op.strides, op.dilations, op.pads)
-    return (swg, MVAU(weights, swg.outputs[0], output))
+    return (swg, MVAU(weights, swg.outputs[0], output, writable=op.writable))
 
 
 def window_weights(op: IntConv) -> Int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, prod
 from typing import ClassVar
@@ -15,6 +15,7 @@ from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.exact import Columns
 from headrace.ir.integer import IntMatMul
+from headrace.ir.op import QUIET
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import (
@@ -27,7 +28,15 @@ from headrace.layers.memory import (
     rom_resources,
     value_range,
 )
+from headrace.layers.parameter import WORD, Parameter, slots
 from headrace.layers.programme import Programme
+from headrace.layers.runtime import (
+    PARAMETER_RAM,
+    parameter_resources,
+    refuse_in_cpp,
+    weight_memory,
+    weight_settings,
+)
 from headrace.layers.unrolled import graph_module, graph_resources, rounded_call, shareable, shared_adders
 from headrace.numerics import to_hex_text, weight_memory_words, words_to_ints
 
@@ -74,9 +83,11 @@ class MVAU(Layer):
         output: range of the results, which must be proven by the caller.
         bias: ``(MH,)``, added to the sums before ``rounding``.
         rounding: what is applied to the sums, in style ``graph``.
+        writable: integers that may take the place of any weight at run time; None for constants.
     """
 
     kind: ClassVar[str] = "MVAU"
+    replaceable: ClassVar[bool] = True
 
     weights: Int
     stream: StreamType
@@ -86,6 +97,7 @@ class MVAU(Layer):
     style: str = "auto"
     bias: Int | None = None
     rounding: Rounding | None = None
+    writable: IntRange | None = field(default=None, metadata=QUIET)
 
     def __post_init__(self) -> None:
         if self.weights.shape[0] != self.stream.shape[-1]:
@@ -95,7 +107,8 @@ class MVAU(Layer):
                 valid = ", ".join(map(str, divisors(whole)))
                 raise FoldingError(f"MVAU: {name}={value} does not divide {whole}; valid: {valid}")
         if self.style != "auto" and self.style not in self.legal_styles:
-            raise ValueError(f"style {self.style!r} does not fit the operands; possible: {self.legal_styles}")
+            what = "weights that are written at run time" if self.writable else "the operands"
+            raise ValueError(f"style {self.style!r} does not fit {what}; possible: {self.legal_styles}")
 
     # -- shape and folding ------------------------------------------------------------------------------------------
 
@@ -188,7 +201,24 @@ class MVAU(Layer):
     @cached_property
     def weight_range(self) -> IntRange:
         """Range of the weights; bipolar when only -1 and +1 occur."""
-        return value_range(self.weights)
+        return self.writable or value_range(self.weights)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        if self.writable is None:
+            return ()
+        split, stride = (self.nf, self.pe, self.sf, self.simd), slots(ceil(self.weight_word_bits / WORD))
+        strides = (self.sf * stride, stride)
+        return (Parameter("weights", self.weights.T, self.writable, split, (0, 2, 1, 3), strides),)
+
+    @property
+    def runtime_settings(self) -> dict[str, object]:
+        return weight_settings(self.writable)
+
+    @property
+    def weight_word_bits(self) -> int:
+        """Bits of all weights that are read in a cycle."""
+        return self.pe * self.simd * self.weight_range.bits
 
     @cached_property
     def legal_styles(self) -> tuple[str, ...]:
@@ -299,7 +329,7 @@ class MVAU(Layer):
     @property
     def constant_weights(self) -> bool:
         """Whether every weight has its own place: no memory."""
-        return self.nf * self.sf == 1
+        return self.nf * self.sf == 1 and self.writable is None
 
     def resources(self) -> Resources:
         """An estimate, calibrated against yosys in ``benchmarks/resource_model.py``: see :func:`dot_resources`."""
@@ -314,9 +344,10 @@ class MVAU(Layer):
             ff=CONTROL_FFS + rows * (dot.ff + self.acc_bits) + self.pe * self.output.bits + self.inputs[0].word_bits,
             dsp=ceil(self.pe / self.pack) * self.simd if self.arithmetic == "packed" else rows * dot.dsp,
         )
-        if not self.constant_weights:
-            weight_bits = lanes * self.weight_range.bits
-            total += rom_resources(self.nf * self.sf, weight_bits)
+        if self.writable is not None:
+            total += parameter_resources(self.parameters)
+        elif not self.constant_weights:
+            total += rom_resources(self.nf * self.sf, lanes * self.weight_range.bits)
         if self.nf > 1:
             total += memory_resources(2 * self.sf, self.inputs[0].word_bits)
         return total
@@ -326,7 +357,8 @@ class MVAU(Layer):
             return graph_module(self, self.adders)
         weight_words = weight_memory_words(self.weights.T, element_type(self.weight_range), self.pe, self.simd)
         weight_bits = self.pe * self.simd * self.weight_range.bits
-        context = {
+        context: dict[str, object] = {
+            "config": None,
             "mw": self.mw,
             "mh": self.mh,
             "pe": self.pe,
@@ -357,10 +389,14 @@ class MVAU(Layer):
             "rom_style": ram_style(self.nf * self.sf, weight_bits),
             "ram_style": ram_style(2 * self.sf, self.inputs[0].word_bits),
         }
+        if self.parameters:
+            context["config"], memories = weight_memory(self.parameters[0])
+            return RtlModule("mvau.sv.j2", context, memories, (*self._library, PARAMETER_RAM))
         memories = {} if self.constant_weights else {"weights": to_hex_text(weight_words, weight_bits)}
         return RtlModule("mvau.sv.j2", context, memories, self._library)
 
     def hls(self) -> HlsCall:
+        refuse_in_cpp(self)
         folded = self.weights.T.reshape(self.nf, self.pe, self.sf, self.simd).transpose(0, 2, 1, 3)
         weights = HlsTable(
             folded.reshape(-1, self.pe, self.simd),
@@ -449,4 +485,4 @@ def tree_depth(terms: int) -> int:
 def lower_matmul(op: IntMatMul, stream: StreamType) -> Sequence[Layer]:
     """A dense product on the last axis is one MVAU."""
     output = IntRange(int(op.ranges[0].min()), int(op.ranges[1].max()))
-    return (MVAU(op.weights, stream, output),)
+    return (MVAU(op.weights, stream, output, writable=op.writable),)

@@ -17,6 +17,7 @@ from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.lookup import Lookup
 from headrace.layers.memory import Int, Table, index_bits, memory_resources, ram_style, rom_resources
 from headrace.layers.pointwise import Pointwise
+from headrace.layers.runtime_thresholding import runtime_thresholding
 from headrace.layers.threshold_line import Line, fit_line
 from headrace.numerics import interleave_channels
 
@@ -135,6 +136,7 @@ class Thresholding(Pointwise):
     """
 
     kind: ClassVar[str] = "Thresholding"
+    replaceable: ClassVar[bool] = True
 
     thresholds: Int
     base: Int
@@ -450,4 +452,6 @@ def _span(values: Int) -> IntRange:
 @lowers(Activation)
 def lower_activation(op: Activation, stream: StreamType) -> Sequence[Layer]:
     """An activation on the last axis is one Thresholding."""
+    if op.writable:
+        return (runtime_thresholding(op, stream),)
     return (Thresholding(op.thresholds, op.base, op.step, stream, op.output),)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
+from math import ceil, prod
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import sliding_windows
+from headrace.ir.op import QUIET
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import (
@@ -24,7 +25,9 @@ from headrace.layers.memory import (
     ram_style,
     value_range,
 )
+from headrace.layers.parameter import WORD, Parameter, slots
 from headrace.layers.programme import Programme
+from headrace.layers.runtime import PARAMETER_RAM, parameter_resources, refuse_in_cpp, weight_memory, weight_settings
 from headrace.layers.window import Window
 
 
@@ -41,6 +44,7 @@ class VVAU(Layer):
         stream: the image ``(H, W, C)`` or ``(L, C)``; its ``elements`` are replaced by ``pe``.
         output: range of the results, which must be proven by the caller.
         simd: taps at a time: 1, a row of the kernel, or all.
+        writable: integers that may take the place of any weight at run time; None for constants.
 
     Raises:
         ModelError: when a window does not fit into the padded image.
@@ -48,6 +52,7 @@ class VVAU(Layer):
     """
 
     kind: ClassVar[str] = "VVAU"
+    replaceable: ClassVar[bool] = True
 
     weights: Int
     stream: StreamType
@@ -58,6 +63,7 @@ class VVAU(Layer):
     pads: tuple[tuple[int, int], ...]
     pe: int = 1
     simd: int = 1
+    writable: IntRange | None = field(default=None, metadata=QUIET)
 
     def __post_init__(self) -> None:
         if self.weights.shape[0] != self.channels or self.weights.shape[2] != prod(self.kernel):
@@ -149,7 +155,20 @@ class VVAU(Layer):
     @cached_property
     def weight_range(self) -> IntRange:
         """Range of the weights; bipolar when only -1 and +1 occur."""
-        return value_range(self.weights)
+        return self.writable or value_range(self.weights)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        if self.writable is None:
+            return ()
+        split = (self.channels // self.pe, self.pe, self.kernels, self.passes, self.simd)
+        stride = slots(ceil(self.pe * self.kernels * self.simd * self.writable.bits / WORD))
+        strides = (self.passes * stride, stride)
+        return (Parameter("weights", self.weights, self.writable, split, (0, 3, 1, 2, 4), strides),)
+
+    @property
+    def runtime_settings(self) -> dict[str, object]:
+        return weight_settings(self.writable)
 
     @property
     def lane(self) -> IntRange:
@@ -200,12 +219,17 @@ class VVAU(Layer):
         ff += 0.4 * self.pe * self.kernels * (self.simd - 1) * ob
         words = self.channels // self.pe * self.passes
         total = Resources(lut, ff, dsp) + self.window.resources(self.inputs[0].word_bits)
+        if self.writable is not None:
+            return total + parameter_resources(self.parameters)
         return total if words == 1 else total + memory_resources(words, lanes * wb) + Resources(ff=lanes * wb)
 
     def rtl(self) -> RtlModule:
-        words, constant = self.weight_words, self.channels // self.pe * self.passes == 1
+        words = self.weight_words
+        constant = len(words) == 1 and self.writable is None
         weight_bits = words.shape[1] * self.weight_range.bits
-        context = {
+        context: dict[str, object] = {
+            "config": None,
+            "hold": self.writable is not None,
             "window": self.window,
             **self.window.context(self.inputs[0].word_bits),
             "pe": self.pe,
@@ -231,10 +255,14 @@ class VVAU(Layer):
             "cycles": self.cycles,
             "latency": self.latency,
         }
+        if self.parameters:
+            context["config"], memories = weight_memory(self.parameters[0])
+            return RtlModule("vvau.sv.j2", context, memories, (PARAMETER_RAM,))
         memories = {} if constant else {"weights": memory_text(words, self.weight_range)}
         return RtlModule("vvau.sv.j2", context, memories)
 
     def hls(self) -> HlsCall:
+        refuse_in_cpp(self)
         words = self.channels // self.pe * self.passes
         weights = HlsTable(
             self.weight_words.reshape(words, self.pe, self.kernels, self.simd),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from headrace.ir.integer import Activation, IntAdd, IntClip, Lookup, Reshape
 from headrace.ir.ops import AddTensors, Codes, Elementwise, Mul, Quantizer, SourceOp, ToReal
 from headrace.ir.ops.blocks import WeightedSum
 from headrace.ir.ops.linear import dequantizing_steps
-from headrace.ir.scaled import Abstract, Exact, Floating, Int, Joined, NotExact, Scaled
+from headrace.ir.scaled import Abstract, Exact, Floating, Int, Joined, NotExact, Scaled, Writable
 from headrace.passes.activation import (
     ENUMERABLE,
     ChannelFunction,
@@ -29,6 +29,9 @@ from headrace.passes.joins import Combination, combine, tabulate_values
 from headrace.passes.joint_function import JointFunction, OneSource, parameter_shape
 from headrace.passes.segments import in_segments, walk
 
+MOST_THRESHOLDS = 4095
+"""Thresholds a channel that may be replaceable at run time."""
+
 FEW_LEVELS = 256
 """Up to this many integers, a clip becomes thresholds."""
 
@@ -36,8 +39,10 @@ FEW_LEVELS = 256
 class Analysis:
     """The state of the walk; implements :class:`headrace.ir.scaled.Lowering`."""
 
-    def __init__(self, source: Graph) -> None:
+    def __init__(self, source: Graph, asked: Mapping[str, Writable] | None = None) -> None:
+        """*asked*: by node of the integer graph, what is to be replaceable at run time."""
         self.source = source
+        self.asked = asked or {}
         self.target = Graph(source.name, source.file)
         self.target.constant_outputs = dict(source.constant_outputs)
         self.env: dict[Value, Abstract] = {}
@@ -100,6 +105,10 @@ class Analysis:
     def emit(self, op: Op, *inputs: Value, name: str = "") -> Value:
         """Add an integer operator called *name*, or named after the node being lowered."""
         return self.target.add(op, inputs, name or self._node)
+
+    def writable(self) -> Writable | None:
+        """What was asked for the next node to be emitted."""
+        return self.asked.get(self.target.unique_name(self._node))
 
     def host(self, op: Op, inputs: Sequence[Abstract], why: str | None = None) -> tuple[Abstract, ...]:
         """Leave *op* to the host."""
@@ -204,7 +213,7 @@ class Analysis:
                 return self.enter(self._left_to_host(x, str(reason)), quantizer)
             value, lo, hi = found
         else:
-            value, lo, hi = self._emit_function(x, IntegerFunction.of(x, own, quantizer), self._node)
+            value, lo, hi = self._emit_function(x, IntegerFunction.of(x, own, quantizer), self._node, quantizer.levels)
         return self._quantized(value, x.shape, lo, hi, quantizer, self.target.type(value).int_range.bipolar)
 
     # -- pieces ---------------------------------------------------------------------------------------------
@@ -216,8 +225,14 @@ class Analysis:
         scale, bias = (a.reshape((1,) * (rank - a.ndim) + a.shape) for a in (quantizer.scale, quantizer.bias))
         return Scaled(value, shape, lo, hi, scale, bias, dequantizing_steps(scale, bias), bipolar)
 
-    def _emit_function(self, x: Scaled, f: ChannelFunction, name: str) -> tuple[Value, Int, Int]:
-        """Emit *f* of the integers of *x* as node *name*; returns the result and its bounds."""
+    def _emit_function(
+        self, x: Scaled, f: ChannelFunction, name: str, levels: IntRange | None = None
+    ) -> tuple[Value, Int, Int]:
+        """Emit *f* of the integers of *x* as node *name*; returns the result and its bounds.
+
+        *levels* are those that may come out once others than *f* are written at run time.
+        """
+        asked = self.asked.get(self.target.unique_name(name))
         ops: Sequence[Activation | Lookup]
         try:
             table = tabulate(f)
@@ -227,10 +242,13 @@ class Analysis:
             except NotExact:
                 raise reason from None
         else:
-            if table.identity and not f.bipolar and not table.op.disagreements:
+            if asked is None and table.identity and not f.bipolar and not table.op.disagreements:
                 return x.value, table.lo, table.hi
             segments = in_segments(table.op, int(f.hi.max())) if isinstance(table.op, Lookup) else None
             ops, lo, hi = segments or (table.op,), table.lo, table.hi
+        if asked is not None:
+            ops, *ends = _any_thresholds(asked, ops, levels)
+            lo, hi = (np.broadcast_to(end, f.shape) for end in ends)
         if sum(n > 1 for n in f.shape) > 1:  # parameters vary along several axes: every element is a channel
             return self._flat(x, ops, f.shape, name), lo, hi
         value = x.value
@@ -385,6 +403,21 @@ class Analysis:
         for step in x.steps:
             value = self.target.add(step, [value], self._node)
         return value
+
+
+def _any_thresholds(
+    asked: Writable, ops: Sequence[Activation | Lookup], levels: IntRange | None
+) -> tuple[Sequence[Activation], Int, Int]:
+    """*ops* with thresholds that may be replaced, and the bounds of what may then come out, all of *levels*."""
+    op = ops[0]
+    if len(ops) > 1 or not isinstance(op, Activation):
+        raise asked.refused("its function both rises and falls", "functions that only rise or only fall in a channel")
+    output = levels or op.output
+    if output.count - 1 > MOST_THRESHOLDS:
+        raise asked.refused(
+            f"each of its channels needs {output.count - 1:,} thresholds", f"up to {MOST_THRESHOLDS + 1:,} levels"
+        )
+    return (replace(op, output=output, writable=True),), np.array(output.lo), np.array(output.hi)
 
 
 def sorted_ends(n: int, x: Scaled) -> tuple[Int, Int]:

@@ -52,8 +52,11 @@ def merge_activations(graph: Graph) -> Graph:
 def compose(first: Function, second: Function, reach: IntRange) -> Function | None:
     """``second(first(x))`` as one operator for integers *x* in *reach*; None when there is no cheap one."""
     axis = _common_axis(first, second)
-    if axis is None:
+    if axis is None or (isinstance(first, Activation) and first.writable):
         return None
+    if isinstance(second, Activation) and second.writable:
+        both = compose(first, replace(second, writable=False), reach)
+        return replace(both, writable=True) if isinstance(both, Activation) else None
     if isinstance(first, Activation):
         return _after_levels(first, second, axis, reach)
     if isinstance(first, Lookup):  # entries that are never asked for may hold anything

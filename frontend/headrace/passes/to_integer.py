@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from headrace.ir import Graph, Value
 from headrace.ir.integer import Activation, Lookup
-from headrace.ir.scaled import Floating, Joined, Scaled
+from headrace.ir.scaled import Floating, Joined, Scaled, Writable
 from headrace.passes.analysis import Analysis
 from headrace.passes.blocker import Blocker
 from headrace.passes.forward_slices import forward_slices
@@ -73,13 +73,19 @@ class IntegerModel:
         return self.partition().tail
 
 
-def to_integer(source: Graph) -> IntegerModel:
+def to_integer(source: Graph, asked: Mapping[str, Writable] | None = None) -> IntegerModel:
     """Lower *source* to integers.
 
+    Args:
+        source: the model.
+        asked: by node of the integer graph, constants that are to be replaceable at run time: what follows them is
+            analysed for any that may take their place.
+
     Raises:
+        FoldingError: when some of these cannot be; names the node, and what can.
         ModelError: when an operator's parameters are invalid for the values that reach it.
     """
-    analysis = Analysis(source)
+    analysis = Analysis(source, asked)
     for node in source:
         analysis.visit(node)
     graph = analysis.target.live()

@@ -4,17 +4,18 @@ from headrace.schedule.budget import Budget, solve_within
 from headrace.schedule.fifos import fifo_depths, insert_fifos
 from headrace.schedule.folding_file import (
     Applied,
-    Reading,
     apply_folding,
     asked_pixels,
     folding_json,
     read_folding,
     write_folding,
 )
+from headrace.schedule.folding_keys import Reading
 from headrace.schedule.performance import LayerPerformance, Performance, performance
 from headrace.schedule.scheduling import FoldingSettings, Goal, connect, fold_by_file, fold_for_rate, schedule
 from headrace.schedule.solver import default_target, fastest_target, solve_folding, target_cycles
 from headrace.schedule.widths import insert_width_converters
+from headrace.schedule.writable import asked_writable
 
 __all__ = [
     "Applied",
@@ -26,6 +27,7 @@ __all__ = [
     "Reading",
     "apply_folding",
     "asked_pixels",
+    "asked_writable",
     "connect",
     "default_target",
     "fastest_target",

@@ -14,78 +14,50 @@ number that has come to mean another layer. ``backend`` (or FINN's ``preferred_i
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
-from enum import StrEnum
 from pathlib import Path
 
 from headrace.errors import FoldingError, did_you_mean
 from headrace.ir import Graph
 from headrace.layers.base import Layer, layer_types
 from headrace.layers.fifo import STYLES
+from headrace.layers.runtime import SETTING
+from headrace.schedule.folding_keys import (
+    BACKEND_KEYS,
+    DEFAULTS,
+    FINN_KINDS,
+    GUARD,
+    KEY,
+    RUNTIME_KEYS,
+    Reading,
+    Settings,
+    chosen_keys,
+    default_entry,
+    defaults_for,
+    find_key,
+    kind_of,
+    numbered,
+    numbered_for,
+    options,
+    refuse,
+)
 from headrace.schedule.streams import layers, links, rebuild
 
-FINN_KINDS = {
-    "MatrixVectorActivation": "MVAU",
-    "StreamingFCLayer": "MVAU",
-    "VectorVectorActivation": "VVAU",
-    "ConvolutionInputGenerator": "SWG",
-    "StreamingMaxPool": "MaxPool",
-    "AddStreams": "AddStreams",
-    "ElementwiseAdd": "AddStreams",
-    "StreamingConcat": "Concat",
-    "StreamingSplit": "Split",
-    "StreamingDataWidthConverter": "DWC",
-    "StreamingFIFO": "FIFO",
-    "UpsampleNearestNeighbour": "Upsample",
-}
-"""FINN's names of layers, and the kind that each is here."""
-
 FINN_ONLY = (
-    "mem_mode", "resType", "runtime_writeable_weights", "pumpedMemory", "impl_style",
+    "mem_mode", "resType", "pumpedMemory", "impl_style",
     "parallel_window", "inFIFODepths", "outFIFODepths", "mlo_max_iter", "depth_trigger_uram", "depth_trigger_bram",
     "cpp_interface", "hls_style", "use_ocm", "slr", "partition_id", "device_id", "noActivation", "depth",
 )  # fmt: skip
 """FINN's settings that have no meaning here and change no result: accepted, with a note."""
 
-FINN_FUSED = frozenset({("MVAU", "Thresholding"), ("VVAU", "Thresholding")})
-"""Kinds of layers of which FINN makes one: the second is part of the first, and has no number of its own."""
-
-
-INSERTED = ("DWC", "FIFO")
-"""Kinds of layers that are put between the others once these are folded."""
-
 FIFO_STYLE = "ram_style"
 """The setting that a FIFO has before it is there."""
-
-
-class Reading(StrEnum):
-    """How a folding dictionary is read."""
-
-    STRICT = "strict"
-    """What fits nothing is refused, and a number counts every layer of its kind."""
-
-    FINN = "finn"
-    """What fits nothing is noted; thresholds behind a matrix-vector unit are a part of it, and not counted."""
-
-    FINN_STANDALONE = "finn_standalone"
-    """As ``FINN``, for a model built with ``standalone_thresholds``: every layer is counted."""
-
-
-BACKEND_KEYS = ("backend", "preferred_impl_style")
-"""Settings that say how a layer is made; the second is FINN's, where it may be empty."""
 
 LAYER_BACKENDS = ("rtl", "hls")
 
 PIXELS = "M"
 """How many pixels a layer makes at once; FINN has it at the sliding window, where it is noted only."""
-
-_KEY = re.compile(r"(?P<kind>[A-Za-z]\w*?)(?:_hls|_rtl|_Batch|_batch)?_(?P<index>\d+)")
-_DEFAULTS = "Defaults"
-_GUARD = "layer"
-
-Settings = Mapping[str, object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,8 +132,8 @@ def asked_pixels(graph: Graph, settings: Mapping[str, Settings], file: str = "fo
         value = values.get(PIXELS, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise FoldingError(f'{file}, key "{key}": M={value!r} must be a number of pixels, 1 or more')
-        written = values.get(_GUARD)  # a number counts the layers of the design that the file was written for
-        node = written if isinstance(written, str) and written in found else _find(key, keys_of, found)
+        written = values.get(GUARD)  # a number counts the layers of the design that the file was written for
+        node = written if isinstance(written, str) and written in found else find_key(key, keys_of, found)
         if node is not None and value > 1:
             asked[node] = value
     return asked
@@ -177,19 +149,20 @@ def write_folding(
     that layers make at once, and the settings of *fifos*."""
     fifos = fifos or {}
     everywhere = {name: [value, ["FIFO"]] for name, value in fifos.get("FIFO", {}).items()}
-    result: dict[str, Settings] = {_DEFAULTS: everywhere}
+    result: dict[str, Settings] = {DEFAULTS: everywhere}
     for key, node in numbered(graph).items():
         layer = layers(graph)[node]
-        chosen = {f.name: getattr(layer, f.name) for f in fields(layer) if f.name in _options(layer)}
+        chosen = {f.name: getattr(layer, f.name) for f in fields(layer) if f.name in options(layer)}
         usual = {f.name: f.default for f in fields(layer)}
         settings: dict[str, object] = {**layer.folding}
         settings |= {name: value for name, value in chosen.items() if value != usual[name]}
+        settings |= layer.runtime_settings
         if backends and node in backends:
             settings["backend"] = backends[node]
         if pixels and node in pixels:
             settings[PIXELS] = pixels[node]
         if settings:
-            result[key] = {**settings, _GUARD: node}
+            result[key] = {**settings, GUARD: node}
     return {**result, **{key: values for key, values in fifos.items() if key != "FIFO"}}
 
 
@@ -227,38 +200,20 @@ def apply_folding(
     """
     notes: list[str] = []
     tolerant = reading is not Reading.STRICT
-    keys_of = numbered(graph, fused=FINN_FUSED if reading is Reading.FINN else frozenset())
-    found = layers(graph)
-    chosen: dict[str, tuple[str, Settings]] = {}
+    keys_of, found = numbered_for(graph, reading), layers(graph)
     fifos = {} if tolerant else _fifo_settings(settings, file)
-    _check_defaults(settings.get(_DEFAULTS, {}), file, tolerant, notes)
-    for key, values in settings.items():
-        if key == _DEFAULTS:
-            continue
-        node = _find(key, keys_of, found)
-        if node is None and _kind_of(key) in INSERTED:
-            if {*values} - ({FIFO_STYLE, _GUARD} if _plain_fifo(key) in fifos else set()) or not values:
-                notes.append(
-                    f'{file}, key "{key}": has no effect; a {_kind_of(key)} is put in, and sized, where one is needed'
-                    f"{f', and {FIFO_STYLE} says in what' if _kind_of(key) == 'FIFO' else ''}"
-                )
-        elif node is None:
-            near = did_you_mean(_plain(key), [*keys_of, *found])
-            text = f'{file}, key "{key}": there is no such layer{near}; layers: {_listing(keys_of, found)}'
-            _refuse(text, tolerant, notes)
-        elif node in chosen:
-            raise FoldingError(f'{file}, keys "{chosen[node][0]}" and "{key}" both fold layer \'{node}\'')
-        else:
-            _check_pixels(node, key, values, pixels, file)
-            chosen[node] = (key, values)
+    _check_defaults(settings.get(DEFAULTS, {}), file, tolerant, notes)
+    chosen = chosen_keys(graph, settings, reading, file, notes, lambda key, values: _no_effect(key, values, fifos))
+    for node, (key, values) in chosen.items():
+        _check_pixels(node, key, values, pixels, file)
     folded: dict[str, Layer] = {}
     explicit: set[str] = set()
     backends: dict[str, str] = {}
     keys = {node: key for key, node in keys_of.items()}
     for node, layer in found.items():
-        defaults = _defaults(settings.get(_DEFAULTS, {}), layer, file)
+        defaults = defaults_for(settings.get(DEFAULTS, {}), layer, file)
         key, values = chosen.get(node, (keys.get(node, node), {}))
-        if {*defaults, *values} - {*BACKEND_KEYS}:
+        if {*defaults, *values} - {*BACKEND_KEYS, *RUNTIME_KEYS}:
             explicit.add(node)
         backend = _backend({**defaults, **values}, f"layer '{node}' ({layer.kind})", f'Set in {file}, key "{key}".')
         if backend:
@@ -271,22 +226,30 @@ def apply_folding(
 def _fifo_settings(settings: Mapping[str, Settings], file: str) -> dict[str, dict[str, str]]:
     """What *settings* say of FIFOs, which are not there yet: their ``ram_style``, by number or for all."""
     found: dict[str, dict[str, str]] = {}
-    style, kinds = _default(FIFO_STYLE, settings.get(_DEFAULTS, {}).get(FIFO_STYLE, ["auto", []]), file)
+    style, kinds = default_entry(FIFO_STYLE, settings.get(DEFAULTS, {}).get(FIFO_STYLE, ["auto", []]), file)
     asked: dict[str, Settings] = {"FIFO": {FIFO_STYLE: style}} if {"FIFO", "StreamingFIFO"} & {*kinds} else {}
-    asked |= {key: values for key, values in settings.items() if _kind_of(key) == "FIFO" and FIFO_STYLE in values}
+    asked |= {key: values for key, values in settings.items() if kind_of(key) == "FIFO" and FIFO_STYLE in values}
     for key, values in asked.items():
         style = values[FIFO_STYLE]
         if style not in STYLES:
             near = did_you_mean(str(style), STYLES)
             raise FoldingError(f'{file}, key "{key}": {FIFO_STYLE}={style!r} is not one of {", ".join(STYLES)}{near}')
-        kept = {FIFO_STYLE: str(style), **{name: str(v) for name, v in values.items() if name == _GUARD}}
+        kept = {FIFO_STYLE: str(style), **{name: str(v) for name, v in values.items() if name == GUARD}}
         found[_plain_fifo(key)] = kept
     return found
 
 
+def _no_effect(key: str, values: Settings, fifos: Mapping[str, Mapping[str, str]]) -> str:
+    """What of a key for layers that are put in later changes nothing; empty where it sets the memory of FIFOs."""
+    if values and not {*values} - ({FIFO_STYLE, GUARD} if _plain_fifo(key) in fifos else set()):
+        return ""
+    style = f", and {FIFO_STYLE} says in what" if kind_of(key) == "FIFO" else ""
+    return f"has no effect; a {kind_of(key)} is put in, and sized, where one is needed{style}"
+
+
 def _plain_fifo(key: str) -> str:
     """*key* of a FIFO as it is numbered here."""
-    match = _KEY.fullmatch(key)
+    match = KEY.fullmatch(key)
     return f"FIFO_{int(match['index'])}" if match else key
 
 
@@ -297,94 +260,19 @@ def _check_pixels(node: str, key: str, values: Settings, pixels: Collection[str]
         raise FoldingError(f'{file}, key "{key}": {text}')
 
 
-def numbered(graph: Graph, fused: Collection[tuple[str, str]] = ()) -> dict[str, str]:
-    """Layer name by ``kind_number``, in topological order; without the second of two layers of *fused* kinds."""
-    found = layers(graph)
-    inner: set[str] = set()
-    if fused:
-        ends = [(e.source.node, e.target.node) for e in links(graph)]
-        inner = {b for a, b in ends if {a, b} <= found.keys() and (found[a].kind, found[b].kind) in fused}
-    counts: dict[str, int] = {}
-    result = {}
-    for node, layer in found.items():
-        if node in inner:
-            continue
-        index = counts.get(layer.kind, 0)
-        counts[layer.kind] = index + 1
-        result[f"{layer.kind}_{index}"] = node
-    return result
-
-
-def _plain(key: str) -> str:
-    """*key* without FINN's ``_hls`` and ``_rtl``, so that it is near to the key that was meant."""
-    match = _KEY.fullmatch(key)
-    return f"{match['kind']}_{match['index']}" if match else key
-
-
-def _find(key: str, keys_of: Mapping[str, str], found: Mapping[str, Layer]) -> str | None:
-    if key in found:
-        return key
-    match = _KEY.fullmatch(key)
-    if match is None:
-        return None
-    return keys_of.get(f"{_kind_of(key)}_{int(match['index'])}")
-
-
-def _kind_of(key: str) -> str:
-    """The kind of layer that a numbered key is for, or an empty string."""
-    match = _KEY.fullmatch(key)
-    return FINN_KINDS.get(match["kind"], match["kind"]) if match else ""
-
-
-def _listing(keys_of: Mapping[str, str], found: Mapping[str, Layer]) -> str:
-    foldable = [f"{key} ('{node}')" for key, node in keys_of.items() if found[node].folding_choices]
-    return ", ".join(foldable) or "none can be folded"
-
-
-def _refuse(message: str, tolerant: bool, notes: list[str]) -> None:
-    if not tolerant:
-        raise FoldingError(message)
-    notes.append(message)
-
-
-def _defaults(defaults: Settings, layer: Layer, file: str) -> dict[str, object]:
-    """What the section ``Defaults`` says for *layer*: a value, or ``[value, [kinds]]`` as in FINN."""
-    result = {}
-    for name, entry in defaults.items():
-        value, kinds = _default(name, entry, file)
-        meant = "all" in kinds or layer.kind in {FINN_KINDS.get(kind, kind) for kind in kinds}
-        if meant and (name in (*layer.folding_choices, *BACKEND_KEYS) or name.lower() in _options(layer)):
-            result[name] = value
-    return result
-
-
-def _default(name: str, entry: object, file: str) -> tuple[object, list[str]]:
-    """The value of an entry of the section ``Defaults``, and the kinds of layers that it is for."""
-    if not isinstance(entry, list):
-        return entry, ["all"]
-    if len(entry) != 2 or not isinstance(entry[1], list):
-        raise FoldingError(f'{file}, "Defaults": {name} must be a value or [value, [kinds]], not {entry}')
-    return entry[0], [re.sub(r"_(hls|rtl)$", "", str(kind)) for kind in entry[1]]
-
-
 def _check_defaults(defaults: Settings, file: str, tolerant: bool, notes: list[str]) -> None:
     """Refuse names of settings and kinds in the section ``Defaults`` that no model has; else they would do nothing."""
     kinds = {"all", *FINN_KINDS, *(type_.kind for type_ in layer_types())}
-    options = {option for type_ in layer_types() for option in _options(type_)}
-    names = ["PE", "SIMD", PIXELS, *BACKEND_KEYS, *sorted(options)]
+    choices = {option for type_ in layer_types() for option in options(type_)}
+    names = ["PE", "SIMD", PIXELS, *BACKEND_KEYS, *RUNTIME_KEYS, *sorted(choices)]
     for name, entry in defaults.items():
-        if name not in (*names, *FINN_ONLY, "ram_style") and name.lower() not in options:
+        if name not in (*names, *FINN_ONLY, "ram_style") and name.lower() not in choices:
             text = f"unknown setting '{name}'{did_you_mean(name, names)}; known: {', '.join(names)}"
-            _refuse(f'{file}, "Defaults": {text}', tolerant, notes)
-        for kind in _default(name, entry, file)[1]:
+            refuse(f'{file}, "Defaults": {text}', tolerant, notes)
+        for kind in default_entry(name, entry, file)[1]:
             if kind not in kinds:
                 text = f"unknown kind '{kind}'{did_you_mean(kind, kinds)}; known: {', '.join(sorted(kinds))}"
-                _refuse(f'{file}, "Defaults": {name} is for an {text}', tolerant, notes)
-
-
-def _options(layer: Layer | type[Layer]) -> set[str]:
-    """Fields of *layer* that choose an implementation by a word, such as ``ram_style``."""
-    return {f.name for f in fields(layer) if str(f.type).strip("'\"") == "str" or "Literal" in str(f.type)}
+                refuse(f'{file}, "Defaults": {name} is for an {text}', tolerant, notes)
 
 
 def _fold(node: str, layer: Layer, values: Settings, place: tuple[str, str], tolerant: bool, notes: list[str]) -> Layer:
@@ -393,22 +281,37 @@ def _fold(node: str, layer: Layer, values: Settings, place: tuple[str, str], tol
     hint = f'Set in {file}, key "{key}".'
     folding: dict[str, int] = {}
     for name, value in values.items():
-        if name == _GUARD:
+        if name == GUARD:
             if value != node:
                 raise FoldingError(f"{file}, key \"{key}\" was written for layer '{value}' but is now '{node}'")
+        elif name in RUNTIME_KEYS:
+            _check_runtime(layer, values, where, hint, notes)
         elif name in BACKEND_KEYS or (name == PIXELS and not tolerant):  # see asked_pixels
             continue
         elif name in layer.folding_choices:
             folding[name] = _legal(value, name, layer, where, hint)
-        elif name.lower() in _options(layer):
+        elif name.lower() in options(layer):
             layer = _with_option(layer, name, value, where, hint)
         elif name in FINN_ONLY or name in ("ram_style", PIXELS) or (name in ("PE", "SIMD") and value == 1):
             notes.append(f"{where}: {name} has no effect. {hint}")
         else:
-            known = [*layer.folding_choices, *sorted(_options(layer)), BACKEND_KEYS[0]]
+            known = [*layer.folding_choices, *sorted(options(layer)), BACKEND_KEYS[0]]
+            known += [SETTING] if layer.replaceable else []
             text = f"{where}: unknown setting '{name}'{did_you_mean(name, known)}; known: {', '.join(known) or 'none'}"
-            _refuse(f"{text}. {hint}", tolerant, notes)
+            refuse(f"{text}. {hint}", tolerant, notes)
     return layer.with_folding(**folding) if folding else layer
+
+
+def _check_runtime(layer: Layer, values: Settings, where: str, hint: str, notes: list[str]) -> None:
+    """Refuse to write constants of *layer* at run time where it was not made so (:mod:`headrace.schedule.writable`)."""
+    if not layer.parameters and values.get(SETTING, 0):
+        raise FoldingError(
+            f"{where}: {SETTING}=1 is not possible here: its constants are those of a function that no thresholds "
+            f"stand for, or this file is read too late; accepted: MVAU, VVAU and Thresholding, in the folding of the "
+            f"configuration. {hint}"
+        )
+    if not layer.parameters and SETTING not in values:
+        notes.append(f"{where}: {', '.join(RUNTIME_KEYS[1:])} has no effect without {SETTING}=1. {hint}")
 
 
 def _backend(values: Settings, where: str, hint: str) -> str:

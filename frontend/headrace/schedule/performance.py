@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.ir import Graph
 from headrace.layers.base import Resources
-from headrace.schedule.folding_file import INSERTED
+from headrace.schedule.folding_keys import INSERTED
 from headrace.schedule.steady import first_frame_latency
 from headrace.schedule.streams import layers
 
@@ -31,7 +31,8 @@ class Performance:
         interval: cycles between frames in steady state, which the slowest layer sets.
         bottleneck: name of that layer; the first, when several are as slow, a FIFO or width converter after others.
         latency: cycles from the first word of a frame into the empty design to its last word out, estimated.
-        resources: sum over the layers, estimated.
+        resources: sum over the layers and the control interface, estimated.
+        control: of the control interface alone, its counters included; nothing in a design without one.
     """
 
     layers: tuple[LayerPerformance, ...]
@@ -39,6 +40,7 @@ class Performance:
     bottleneck: str
     latency: int
     resources: Resources
+    control: Resources = field(default_factory=Resources)
 
     def fps(self, clock_mhz: float) -> float:
         """Frames a second."""
@@ -49,12 +51,37 @@ class Performance:
         return self.latency / clock_mhz
 
 
-def performance(graph: Graph) -> Performance:
-    """The expected performance of *graph*, a folded hardware graph with or without FIFOs."""
+def performance(graph: Graph, counters: bool = False) -> Performance:
+    """The expected performance of *graph*, a folded hardware graph with or without FIFOs.
+
+    Args:
+        graph: layers.
+        counters: whether the design counts what happens on its streams.
+    """
     rows = tuple(
         LayerPerformance(name, layer.kind, layer.folding, layer.cycles, layer.resources())
         for name, layer in layers(graph).items()
     )
     slowest = max(rows, key=lambda row: (row.cycles, row.kind not in INSERTED))
-    total = sum((row.resources for row in rows), Resources())
-    return Performance(rows, slowest.cycles, slowest.name, first_frame_latency(graph), total)
+    control = control_resources(graph, counters)
+    total = sum((row.resources for row in rows), control)
+    return Performance(rows, slowest.cycles, slowest.name, first_frame_latency(graph), total, control)
+
+
+SLAVE = Resources(lut=190.0, ff=260.0)
+"""Estimate of the AXI4-Lite slave and its registers, as yosys maps them for 7-series devices."""
+
+
+def control_resources(graph: Graph, counters: bool) -> Resources:
+    """Estimate of the control interface: the slave, a comparison and a word to choose from for each layer that has
+    something to write, and the counters, three of 32 bits for each stream and three of 64."""
+    found = layers(graph).values()
+    writable = sum(bool(layer.parameters) for layer in found)
+    if not writable and not counters:
+        return Resources()
+    total = SLAVE + Resources(lut=20.0 * writable)
+    if counters:
+        ends = len(graph.inputs) + len(graph.outputs)
+        bits = 64.0 * 3 + 32.0 * (3 * (len(graph.inputs) + sum(len(layer.outputs) for layer in found)) + ends)
+        total += Resources(lut=1.5 * bits, ff=bits + 32)
+    return total

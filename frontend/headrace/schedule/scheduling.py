@@ -12,7 +12,8 @@ from headrace.passes.hardware_design import HardwareDesign
 from headrace.schedule.budget import Budget, solve_within
 from headrace.schedule.choices import Limits, extreme
 from headrace.schedule.fifos import insert_fifos
-from headrace.schedule.folding_file import Reading, apply_folding
+from headrace.schedule.folding_file import apply_folding
+from headrace.schedule.folding_keys import Reading
 from headrace.schedule.merging import merge_layers
 from headrace.schedule.solver import fastest_target, solve_folding, target_cycles
 from headrace.schedule.streams import layers, rebuild

@@ -73,6 +73,95 @@ struct Channel {
     bool last_of_frame(uint64_t word) const { return (word + 1) % words_per_frame == 0; }
 };
 
+// One access of the control interface; phase 0 is before the frames, 1 beside them, 2 after them.
+struct Access {
+    uint64_t phase, writes, address, data, strobe;
+};
+
+struct Answer {
+    uint64_t data, response, cycle;
+};
+
+// Works through a list of accesses of an AXI4-Lite slave, one at a time.
+class Master {
+public:
+    explicit Master(const headrace::AxiLite& pins) : pins_(pins) {}
+
+    std::vector<Access> accesses;
+    std::vector<Stall> stalls;  // of the channels aw, w, b, ar, r
+    std::vector<Answer> answers;
+    uint64_t stray = 0;
+
+    bool there() const { return pins_.awaddr.data != nullptr; }
+    bool finished() const { return answers.size() == accesses.size(); }
+    bool prepared() const { return finished() || accesses[answers.size()].phase > 0; }
+
+    void reset() const {
+        for (const headrace::Signal* signal :
+             {&pins_.awvalid, &pins_.wvalid, &pins_.arvalid, &pins_.bready, &pins_.rready, &pins_.awaddr,
+              &pins_.wdata, &pins_.wstrb, &pins_.araddr})
+            signal->set(0);
+    }
+
+    void drive(uint64_t cycle, bool frames_done) {
+        const Access* access = finished() ? nullptr : &accesses[answers.size()];
+        if (access && access->phase == 2 && !frames_done) access = nullptr;
+        aw_.drive(access && access->writes, stalls[0](cycle), pins_.awvalid);
+        w_.drive(access && access->writes, stalls[1](cycle), pins_.wvalid);
+        ar_.drive(access && !access->writes, stalls[3](cycle), pins_.arvalid);
+        pins_.bready.set(!stalls[2](cycle));
+        pins_.rready.set(!stalls[4](cycle));
+        if (!access) return;
+        pins_.awaddr.set(access->address);
+        pins_.araddr.set(access->address);
+        pins_.wdata.set(access->data);
+        pins_.wstrb.set(access->strobe);
+    }
+
+    bool sample(uint64_t cycle) {
+        bool moved = aw_.sample(pins_.awready);
+        moved |= w_.sample(pins_.wready);
+        moved |= ar_.sample(pins_.arready);
+        if (pins_.bvalid.get() && pins_.bready.get()) {
+            moved = true;
+            answer(aw_.done && w_.done, {0, pins_.bresp.get(), cycle});
+        }
+        if (pins_.rvalid.get() && pins_.rready.get()) {
+            moved = true;
+            answer(ar_.done, {pins_.rdata.get(), pins_.rresp.get(), cycle});
+        }
+        return moved;
+    }
+
+private:
+    // A channel on which the master offers something.
+    struct Offer {
+        bool valid = false, held = false, done = false;
+        void drive(bool wanted, bool stalled, const headrace::Signal& pin) {
+            valid = wanted && !done && (held || !stalled);
+            pin.set(valid);
+        }
+        bool sample(const headrace::Signal& ready) {
+            const bool taken = valid && ready.get();
+            held = valid && !taken;
+            done |= taken;
+            return taken;
+        }
+    };
+
+    void answer(bool expected, const Answer& what) {
+        if (!expected) {
+            ++stray;
+            return;
+        }
+        answers.push_back(what);
+        aw_.done = w_.done = ar_.done = false;
+    }
+
+    headrace::AxiLite pins_;
+    Offer aw_, w_, ar_;
+};
+
 [[noreturn]] void die(const std::string& message) {
     std::fprintf(stderr, "%s\n", message.c_str());
     std::exit(3);
@@ -88,7 +177,7 @@ void write_file(const std::string& path, const std::vector<T>& data) {
 
 class Run {
 public:
-    Run(Model& model, std::ifstream& job) : model_(model) {
+    Run(Model& model, std::ifstream& job) : model_(model), master_(model.control) {
         std::string key;
         while (job >> key) {
             if (key == "frames") job >> frames_;
@@ -96,7 +185,15 @@ public:
             else if (key == "tail") job >> tail_;
             else if (key == "reset") job >> reset_cycles_;
             else if (key == "pace") job >> pace_;
-            else if (key == "wave") { job >> std::ws; std::getline(job, wave_); }
+            else if (key == "control") {
+                Stall stall;
+                job >> stall.key >> stall.threshold;
+                master_.stalls.push_back(stall);
+            } else if (key == "access") {
+                Access a;
+                job >> a.phase >> a.writes >> a.address >> a.data >> a.strobe;
+                master_.accesses.push_back(a);
+            } else if (key == "wave") { job >> std::ws; std::getline(job, wave_); }
             else if (key == "input") add(job, "input", model.inputs, inputs_);
             else if (key == "output") add(job, "output", model.outputs, outputs_);
             else if (key == "stream") add(job, "stream", model.streams, streams_);
@@ -112,6 +209,7 @@ public:
     void run() {
         if (!wave_.empty()) model_.open_wave(wave_.c_str());
         *model_.reset = 0;
+        if (master_.there()) master_.reset();
         for (uint64_t i = 0; i < reset_cycles_; ++i) {
             for (Channel& in : inputs_) drive_idle(in);
             settle();
@@ -125,7 +223,7 @@ public:
             settle();
             if (sample()) progress = cycle_;
             rise();
-            if (end_ == kNever && complete()) end_ = cycle_ + tail_;
+            if (end_ == kNever && complete() && master_.finished()) end_ = cycle_ + tail_;
             if (cycle_ >= end_) outcome = "done";
             else if (end_ == kNever && cycle_ - progress >= timeout_) outcome = "deadlock";
             else if (Verilated::gotFinish()) outcome = "finish";
@@ -159,9 +257,11 @@ private:
     }
 
     void drive() {
+        if (start_ == kNever && master_.prepared()) start_ = cycle_;
+        if (master_.there()) master_.drive(cycle_, complete());
         for (Channel& in : inputs_) {
             const bool more = in.count() < in.expected;
-            const bool early = cycle_ * in.words_per_frame < in.count() * pace_;
+            const bool early = start_ == kNever || (cycle_ - start_) * in.words_per_frame < in.count() * pace_;
             if (!in.held && (!more || early || in.stall(cycle_))) {
                 drive_idle(in);
                 continue;
@@ -190,7 +290,7 @@ private:
 
     // Look at every stream just before the rising edge; true if a word moved at the boundary.
     bool sample() {
-        bool moved = false;
+        bool moved = master_.there() && master_.sample(cycle_);
         for (Channel& in : inputs_) {
             in.held = *in.pins.tvalid && !*in.pins.tready;
             if (*in.pins.tvalid && *in.pins.tready) {
@@ -271,15 +371,28 @@ private:
                 comma = ", ";
             }
         }
-        text += "]}\n";
+        text += "]";
+        if (master_.there()) {
+            text += ", \"control\": {\"stray\": " + std::to_string(master_.stray) + ", \"answers\": [";
+            comma = "";
+            for (const Answer& a : master_.answers) {
+                text += std::string(comma) + "[" + std::to_string(a.data) + ", " + std::to_string(a.response) + ", "
+                        + std::to_string(a.cycle) + "]";
+                comma = ", ";
+            }
+            text += "]}";
+        }
+        text += "}\n";
         write_file("status.json", std::vector<char>(text.begin(), text.end()));
     }
 
     Model& model_;
+    Master master_;
     std::vector<Channel> inputs_, outputs_, streams_;
     std::vector<Violation> violations_;
     std::string wave_;
     uint64_t frames_ = 0, timeout_ = 0, tail_ = 0, reset_cycles_ = 0, pace_ = 0, cycle_ = 0, time_ = 0;
+    uint64_t start_ = kNever;  // the cycle from which on frames may enter
     uint64_t end_ = kNever;  // the last cycle, known once every word has moved
 };
 

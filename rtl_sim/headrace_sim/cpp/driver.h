@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -19,6 +20,25 @@ struct Pins {
     uint32_t bytes;
 };
 
+// A signal of up to 64 bits, stored as above.
+struct Signal {
+    uint8_t* data = nullptr;
+    uint32_t bytes = 0;
+
+    void set(uint64_t value) const { std::memcpy(data, &value, bytes); }
+    uint64_t get() const {
+        uint64_t value = 0;
+        std::memcpy(&value, data, bytes);
+        return value;
+    }
+};
+
+// The signals of an AXI4-Lite slave; none is there when `awaddr` is not.
+struct AxiLite {
+    Signal awaddr, awvalid, awready, wdata, wstrb, wvalid, wready, bresp, bvalid, bready;
+    Signal araddr, arvalid, arready, rdata, rresp, rvalid, rready;
+};
+
 class Model {
 public:
     virtual ~Model() = default;
@@ -30,6 +50,7 @@ public:
     uint8_t* clock = nullptr;
     uint8_t* reset = nullptr;
     std::vector<Pins> inputs, outputs, streams;
+    AxiLite control;
 };
 
 std::unique_ptr<Model> make_model(VerilatedContext* context);

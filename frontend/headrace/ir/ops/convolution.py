@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import ModelError, UnsupportedError
 from headrace.ir import integer
+from headrace.ir.exact import any_weights_range
 from headrace.ir.graph import Value
 from headrace.ir.grid import Constant, Grid
 from headrace.ir.op import Array
@@ -26,11 +27,12 @@ from headrace.ir.ops.linear import (
     integer_operands,
     scaled_once,
     unscaled,
+    writable_weights,
     zero_sum,
 )
 from headrace.ir.real import Real
 from headrace.ir.scaled import Abstract, Floating, Lowering, NotExact, Scaled
-from headrace.ir.types import Shape, TensorType
+from headrace.ir.types import IntRange, Shape, TensorType
 
 Int = NDArray[np.int64]
 Double = NDArray[np.float64]
@@ -121,13 +123,37 @@ def emit_conv(ctx: Lowering, conv: Conv, operands: Operands, value: Value, live:
     """
     weights, zero = operands.product.weights, operands.zero
     size = tuple(len(mask) for mask in live)
-    ranges = conv_ranges(conv.integer_op(weights, _NO_RANGES), size, operands.lo, operands.hi, live)
+    writable = _writable_weights(ctx, conv, operands)
+    if writable is None:
+        ranges = conv_ranges(conv.integer_op(weights, _NO_RANGES), size, operands.lo, operands.hi, live)
+    else:
+        ranges = _any_weights_ranges(conv, writable, operands)
     if np.any(zero) and any(p for pair in conv.pads for p in pair):
         fill = zero[:1] if np.all(zero == zero[0]) else zero
         value = ctx.emit(integer.IntPad(((0, 0), *conv.pads), fill), value)
         conv = replace(conv, pads=((0, 0),) * len(conv.pads))
-    result = ctx.emit(conv.integer_op(weights, ranges + zero_sum(operands)), value)
+    result = ctx.emit(replace(conv.integer_op(weights, ranges + zero_sum(operands)), writable=writable), value)
     return accumulator(ctx, result, ctx.shape(result), 0, operands, ranges)
+
+
+def _writable_weights(ctx: Lowering, conv: Conv, operands: Operands) -> IntRange | None:
+    """As :func:`~headrace.ir.ops.linear.writable_weights`, which a layer of groups has not."""
+    asked, inputs = ctx.writable(), operands.lo.size
+    if asked is not None and conv.groups not in (1, inputs):
+        raise asked.refused(
+            f"its {conv.groups} groups become one matrix whose zeros between them are weights too",
+            f"a convolution of one group, or of {inputs} (depthwise)",
+        )
+    return writable_weights(ctx, operands)
+
+
+def _any_weights_ranges(conv: Conv, writable: IntRange, operands: Operands) -> Int:
+    """Bounds ``(2, O)`` of *conv* whatever its weights are; padding leaves taps out."""
+    outputs, per_group, *kernel = conv.weights.value.shape
+    taps = int(np.prod(kernel))
+    bounds = (np.repeat(a.reshape(conv.groups, per_group), taps, axis=1) for a in (operands.lo, operands.hi))
+    ends = [any_weights_range(writable, lo, hi) for lo, hi in zip(*bounds, strict=True)]
+    return np.repeat(np.array(ends, np.int64).T, outputs // conv.groups, axis=1)
 
 
 @dataclass(frozen=True, eq=False)

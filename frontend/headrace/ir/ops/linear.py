@@ -15,7 +15,7 @@ from headrace.ir.ops.elementwise import Add, Elementwise, Mul
 from headrace.ir.ops.offset import shifted
 from headrace.ir.real import Real, single
 from headrace.ir.scaled import Joined, Lowering, NotExact, Scaled
-from headrace.ir.types import Shape
+from headrace.ir.types import IntRange, Shape
 
 Int = NDArray[np.int64]
 Double = NDArray[np.float64]
@@ -238,6 +238,23 @@ def accumulator(ctx: Lowering, value: Value, shape: Shape, axis: int, operands: 
     raw = Scaled(value, shape, lo + term, hi + term, scale, offset, steps)
     y = shifted(ctx, raw, -term)
     return y if operands.unit is None else replace(y, scale=None, bias=None)
+
+
+def writable_weights(ctx: Lowering, operands: Operands) -> IntRange | None:
+    """Integers that any weight of a product may be replaced by at run time; None where weights are constants.
+
+    Raises:
+        FoldingError: when what follows the product depends on its weights.
+    """
+    asked = ctx.writable()
+    if asked is None:
+        return None
+    if np.any(operands.zero):
+        raise asked.refused(
+            "its input has a zero point, so that a constant after it depends on its weights",
+            "a layer whose input is quantized symmetrically or without a sign",
+        )
+    return asked.weight_range(operands.product.weights)
 
 
 def zero_sum(operands: Operands) -> Int:

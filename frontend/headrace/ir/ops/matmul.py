@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import ModelError
 from headrace.ir import integer
-from headrace.ir.exact import accumulator_range
+from headrace.ir.exact import accumulator_range, any_weights_range
 from headrace.ir.graph import Value
 from headrace.ir.grid import Constant
 from headrace.ir.ops.base import SourceOp
@@ -25,6 +25,7 @@ from headrace.ir.ops.linear import (
     integer_operands,
     scaled_once,
     unscaled,
+    writable_weights,
     zero_sum,
 )
 from headrace.ir.real import Real
@@ -78,6 +79,11 @@ class MatMul(SourceOp):
 def _emit_matmul(ctx: Lowering, value: Value, operands: Operands) -> Scaled:
     """Emit the product of the integers *value* and annotate it."""
     weights = operands.product.weights
-    ranges = np.stack(accumulator_range(weights, operands.lo, operands.hi))
-    result = ctx.emit(integer.IntMatMul(weights, ranges + zero_sum(operands)), value)
+    writable = writable_weights(ctx, operands)
+    if writable is None:
+        ranges = np.stack(accumulator_range(weights, operands.lo, operands.hi))
+    else:
+        ends = any_weights_range(writable, operands.lo, operands.hi)
+        ranges = np.repeat(np.array(ends, np.int64)[:, None], weights.shape[1], axis=1)
+    result = ctx.emit(integer.IntMatMul(weights, ranges + zero_sum(operands), writable), value)
     return accumulator(ctx, result, ctx.shape(result), -1, operands, ranges)

@@ -48,6 +48,8 @@ def _fits(axes: Sequence[WindowAxis], choice: Choice) -> list[BlockAxis | None]:
 
 @choices.register
 def _conv_choices(op: IntConv, reads: Sequence[Shape], made: Shape) -> Iterator[Choice]:
+    if op.writable is not None:  # the weights of a pixel would stand several times, among zeros
+        return
     axes = _window_axes(op, reads[0], made)
     for choice in window_choices(axes):
         counts = (fit.count if fit else n for fit, n in zip(_fits(axes, choice), op.kernel, strict=True))
