@@ -21,6 +21,7 @@ from headrace.build.journal import Journal
 from headrace.build.simulate import Simulation
 from headrace.build.summary import layer_table
 from headrace.build.terminal import console, table
+from headrace.build.validation import Validation, keep_validation
 from headrace.build.verify import compare, compare_simulation
 from headrace.export import export_qonnx
 
@@ -188,6 +189,7 @@ def _compare(task: Task, final: nn.Module, design: Design, samples: Samples, cou
         compared = sum(c.values for c in compare_simulation(design, some, simulation))
         note(f"{compared:,} integers in the hardware, 0 differ")
     flat = {stage: values.ravel() for stage, values in predictions.items()}
+    keep_validation(design, Validation.of(design, samples.test_labels.numpy(), flat, len(some[source])))
     return Outcome(task, design, simulation, flat, samples.test_labels.numpy(), compared)
 
 

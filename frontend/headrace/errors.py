@@ -104,6 +104,11 @@ def printable(text: str, limit: int | None = None, keep: str = "") -> str:
     return f"{text[: limit - 1 - end]}…{text[len(text) - end :]}"
 
 
+def counted(number: int, noun: str) -> str:
+    """``"1 frame"``, ``"2,000 frames"``: a number with its noun, in the plural where that is due."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``" (did you mean 'x'?)"`` for the nearest of *known*, or an empty string."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.75)

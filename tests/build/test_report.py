@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,10 +13,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.models import QONNX, quantized_mlp
 
+from headrace.build import build
 from headrace.build.design import Design
 from headrace.build.drawing import Arrow, Box, draw
 from headrace.build.placement import HEIGHT, WIDTH, place
-from headrace.build.report import end_boxes, not_simulated
+from headrace.build.report import end_boxes, kinds_text, layer_rows, not_simulated
+from headrace.build.summary import layer_table
+from headrace.errors import counted
 from headrace.ingest import from_proto
 
 RESIDUAL = [("stem", "fork"), ("fork", "a"), ("a", "b"), ("b", "join"), ("fork", "join"), ("join", "end")]
@@ -23,6 +28,11 @@ U_SHAPE = [
     *(("d2", "u2"), ("d1", "u1"), ("d0", "u0"), ("u0", "out"), ("u1", "part")),
 ]
 PARALLEL = [("in", "a"), ("in", "b"), ("in", "c"), ("a", "join"), ("b", "join"), ("c", "join"), ("a", "join")]
+
+
+def browser() -> str | None:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((path for name in names if (path := shutil.which(name))), None)
 
 
 def nodes(edges: list[tuple[str, str]]) -> list[str]:
@@ -103,3 +113,40 @@ def test_no_claim_of_a_simulation() -> None:
     assert "C++ was not simulated" in not_simulated("both", {"SystemVerilog"})
     assert not_simulated("rtl", {"SystemVerilog"}) == "What is generated was simulated in this build, too."
     assert "SystemVerilog was not simulated" in not_simulated("rtl", {"C++"})
+
+
+def test_layers_between_are_one_row_that_unfolds(tiny_model: Path, tmp_path: Path) -> None:
+    """With the keyboard alone; the row has their number and their sum."""
+    if browser() is None:
+        pytest.skip("no Chromium")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    design = build(tiny_model, tmp_path / "out", folding={"MVAU_0": {"PE": 8, "SIMD": 12}, "MVAU_1": {"PE": 1}})
+    rows = [row for row in layer_rows(design.hardware, design.performance) if row.moves]
+    assert {row.layer.kind for row in rows} == {"FIFO", "DWC"}
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=browser(), args=["--no-sandbox"])
+        page = chromium.new_page()
+        page.goto((tmp_path / "out" / "report" / "index.html").as_uri())
+        group = page.get_by_role("row", name=kinds_text(rows))
+        assert group.get_by_role("cell").first.inner_text() == f"{sum(row.layer.resources.lut for row in rows):,.0f}"
+        members = page.locator("tbody.members tr")
+        assert members.count() == len(rows)
+        assert not members.first.is_visible()
+        page.get_by_role("checkbox", name=kinds_text(rows)).focus()
+        page.keyboard.press("Space")
+        assert members.first.is_visible()
+        chromium.close()
+
+
+def test_numbers_with_their_nouns() -> None:
+    assert [counted(number, "FIFO") for number in (0, 1, 2, 1234)] == ["0 FIFOs", "1 FIFO", "2 FIFOs", "1,234 FIFOs"]
+
+
+def test_layers_made_in_cpp_are_marked(tiny_model: Path, tmp_path: Path) -> None:
+    design = build(tiny_model, tmp_path / "out", folding={"MVAU_1": {"PE": 1, "backend": "hls"}})
+    assert [row.layer.name for row in layer_rows(design.hardware, design.performance) if row.ip] == ["fc1"]
+    page = (tmp_path / "out" / "report" / "index.html").read_text()
+    assert page.count(">HLS IP</span>") == 2  # among the layers, and among the resources
+    assert "MVAU (HLS IP) PE=1" in page  # in the drawing
+    marked = layer_table(design).columns[1]
+    assert [str(cell) for cell in marked.cells].count("MVAU (HLS IP)") == 1

@@ -16,7 +16,7 @@ from headrace.build.running import check_settings, resumed, run_steps
 from headrace.build.state import BuildState
 from headrace.build.vocabulary import DataflowOutputType, VerificationStepType
 from headrace.codegen.design import Backend
-from headrace.errors import InputError
+from headrace.errors import InputError, counted
 from headrace.schedule import read_folding
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ class BuildSettings(TypedDict, total=False):
     verify_expected_output_npy: Path | str | None
     verify_save_full_context: bool
     verify_save_rtlsim_waveforms: bool
+    validation_input_npy: Path | str | None
+    validation_labels_npy: Path | str | None
+    validation_rtlsim_frames: int
+    validation_reference: float | None
     rtlsim_batch_size: int
     force_python_rtlsim: bool
 
@@ -156,7 +160,7 @@ def _begin(
         raise InputError("there is no model; give one, or a 'start_step' after the first")
     with journal.step("load"):
         read, proto = _read(model)
-        journal.note(f"{len(read.source)} nodes")
+        journal.note(counted(len(read.source), "node"))
     named = config.model_copy(update={"name": config.name or read.name})
     return BuildState(proto, Design(read.source, named), scratch, journal)
 

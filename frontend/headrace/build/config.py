@@ -57,6 +57,9 @@ Folding = Mapping[str, Mapping[str, object]]
 CONFIG_FILE = "build.json"
 """Where a build keeps its settings."""
 
+VALIDATED = 16
+"""Labelled frames that are simulated, where nothing else is said."""
+
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 PathLike = Annotated[Path, Lenient]
 
@@ -98,6 +101,10 @@ class BuildConfig(FinnSettings):
         verify_expected_output_npy: file with the expected output.
         verify_save_full_context: also keep the tensors inside.
         verify_save_rtlsim_waveforms: keep a waveform of simulations.
+        validation_input_npy: file with frames of known class, ``(frames, *shape)``, for the accuracy in the report.
+        validation_labels_npy: file with their classes, whole numbers.
+        validation_rtlsim_frames: how many of them, from the first, are simulated.
+        validation_reference: accuracy that is known from elsewhere, 0 to 1, to show beside; of PyTorch, for example.
         rtlsim_batch_size: frames whose throughput is measured in simulation.
         force_python_rtlsim: simulate with cocotb instead of the C++ bench, which makes the same decisions.
     """
@@ -135,6 +142,10 @@ class BuildConfig(FinnSettings):
     verify_expected_output_npy: PathLike | None = Path("expected_output.npy")
     verify_save_full_context: bool | None = False
     verify_save_rtlsim_waveforms: bool | None = False
+    validation_input_npy: PathLike | None = None
+    validation_labels_npy: PathLike | None = None
+    validation_rtlsim_frames: Annotated[int, Field(ge=0)] = VALIDATED
+    validation_reference: Annotated[float, Field(ge=0, le=1)] | None = None
     rtlsim_batch_size: Annotated[int, Field(ge=1)] | None = 1
     force_python_rtlsim: bool | None = False
     _folding_file: str | None = PrivateAttr(default=None)
@@ -203,7 +214,7 @@ class BuildConfig(FinnSettings):
         """This configuration with its relative paths read from *folder*."""
         names = (
             *("output_dir", "folding_config_file", "specialize_layers_config_file"),
-            *("verify_input_npy", "verify_expected_output_npy"),
+            *("verify_input_npy", "verify_expected_output_npy", "validation_input_npy", "validation_labels_npy"),
         )
         paths = {name: getattr(self, name) for name in names}
         return self.model_copy(update={name: folder / path for name, path in paths.items() if path is not None})
@@ -219,6 +230,8 @@ class BuildConfig(FinnSettings):
             "specialize_layers_config_file",
             "verify_input_npy",
             "verify_expected_output_npy",
+            "validation_input_npy",
+            "validation_labels_npy",
             "start_step",
             "stop_step",
         }

@@ -24,7 +24,7 @@ from headrace.build.simulate import CSimulation, Simulation, csim_core, simulate
 from headrace.build.vectors import write_vectors
 from headrace.codegen.control import MAP_JSON
 from headrace.codegen.design import Plan, generate
-from headrace.errors import InputError, did_you_mean, printable
+from headrace.errors import InputError, counted, did_you_mean, printable
 from headrace.ir import Array, Graph
 from headrace.ir.scaled import Writable
 from headrace.layers.runtime import SETTING
@@ -366,7 +366,7 @@ class Design:
                 whole = replace(self.hardware, backends={}) if backend == "hls" else self.hardware  # C++ of all layers
                 plan = self.plan if built else generate(whole, self.name, backend=backend)
                 plan.write(Path(folder))
-                note(f"{len(plan.files)} files")
+                note(counted(len(plan.files), "file"))
             yield Path(folder)
 
     def check_folder(self, folder: Path) -> None:

@@ -51,7 +51,7 @@ def _check(state: BuildState, config: BuildConfig, kind: Kind) -> BuildState:
     comparisons = list(state.comparisons)
     for name, values in expected.items():
         found = _compare(state, config, kind, name, values, outputs[name])
-        comparisons.append(replace(found, expected=True, simulated=_SIMULATED.get(kind, "")))
+        comparisons.append(replace(found, data="expected", simulated=_SIMULATED.get(kind, "")))
     _write(state, config, kind, outputs, inside)
     state.note(f"{kind}: equal to the expected output in {len(next(iter(outputs.values()))):,} frames")
     return replace(state, comparisons=tuple(comparisons))
@@ -64,20 +64,27 @@ def read_pair(config: BuildConfig, source: Graph) -> tuple[Arrays, Arrays]:
         InputError: when a file is missing, cannot be read or does not fit.
     """
     inputs, outputs = expected_files(config)
-    feeds = {
-        name: _fitting(array, source, source.input_node(name), inputs)
-        for name, array in _named(inputs, source.inputs).items()
-    }
+    checked = read_frames(inputs, source)
     expected = {
         name: _shaped(array, source.types(source.output_node(name))[0].shape, outputs)
         for name, array in _named(outputs, source.outputs).items()
     }
-    checked = check_feeds(source, feeds, str(inputs))
     frames = len(next(iter(checked.values())))
     for array in expected.values():
         if len(array) != frames:
             raise InputError(f"{outputs}: holds {len(array)} frames, but {inputs} holds {frames}")
     return checked, expected
+
+
+def read_frames(path: Path, source: Graph) -> Arrays:
+    """Inputs of a model by name, in its shapes, from an ``.npz`` file, or an ``.npy`` file where there is one.
+
+    Raises:
+        InputError: when the file is missing, cannot be read or does not fit.
+    """
+    found = _named(path, source.inputs).items()
+    feeds = {name: _fitting(array, source, source.input_node(name), path) for name, array in found}
+    return check_feeds(source, feeds, str(path))
 
 
 def expected_files(config: BuildConfig) -> tuple[Path, Path]:
@@ -89,10 +96,29 @@ def expected_files(config: BuildConfig) -> tuple[Path, Path]:
     inputs, outputs = config.verify_input_npy, config.verify_expected_output_npy
     if inputs is None or outputs is None:
         raise InputError("setting 'verify_steps' needs 'verify_input_npy' and 'verify_expected_output_npy'")
-    for path in (inputs, outputs):
+    _check_there(inputs, outputs)
+    return inputs, outputs
+
+
+def validation_files(config: BuildConfig) -> tuple[Path, Path] | None:
+    """The files with labelled frames and their classes, or None where the configuration names none.
+
+    Raises:
+        InputError: when only one of them is named, or one is not there.
+    """
+    inputs, labels = config.validation_input_npy, config.validation_labels_npy
+    if inputs is None and labels is None:
+        return None
+    if inputs is None or labels is None:
+        raise InputError("settings 'validation_input_npy' and 'validation_labels_npy' go together; only one is given")
+    _check_there(inputs, labels)
+    return inputs, labels
+
+
+def _check_there(*paths: Path) -> None:
+    for path in paths:
         if not path.is_file():
             raise InputError(f"{path}: no such file; expected an .npy or .npz file of arrays")
-    return inputs, outputs
 
 
 def _named(path: Path, names: tuple[str, ...]) -> Arrays:

@@ -90,8 +90,8 @@ def step_create_stitched_ip(state: BuildState, config: BuildConfig) -> BuildStat
 
 
 def step_measure_rtlsim_performance(state: BuildState, config: BuildConfig) -> BuildState:
-    """Throughput and latency in simulation."""
-    return steps.measure(state, config)
+    """Throughput and latency in simulation; the accuracy on labelled frames, where such are given."""
+    return steps.validate(steps.measure(state, config), config)
 
 
 def step_out_of_context_synthesis(state: BuildState, config: BuildConfig) -> BuildState:

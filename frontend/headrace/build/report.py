@@ -3,45 +3,50 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import TypeAdapter
 
 from headrace.build.bitstreams import Bitstream, read_bitstreams
 from headrace.build.drawing import Arrow, Box, draw
 from headrace.build.journal import StepRecord
+from headrace.build.page import page_environment
 from headrace.build.profile import Profile, read_profile
+from headrace.build.validation import Validation, read_validation
 from headrace.build.verify import Comparison
 from headrace.codegen.control import MAP_JSON
 from headrace.codegen.design import Backend
-from headrace.errors import InputError, printable
+from headrace.errors import InputError, counted, printable
 from headrace.ir import Graph, Input, Op, Output, Value
 from headrace.layers import Layer, StreamType
+from headrace.layers.base import Resources
 from headrace.layers.fifo import FIFO
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.passes.partition import Partition
 from headrace.schedule import LayerPerformance, Performance
 from headrace.schedule.streams import layers
 from headrace.synth import Synthesis
-from headrace.synth.results import read_synthesis
+from headrace.synth.results import Utilisation, read_synthesis
 
 if TYPE_CHECKING:
     from headrace.build.design import Design
 
 REPORT_PAGE, REPORT_DATA = "report/index.html", "report/report.json"
 
+_PAGES = Path(__file__).with_name("pages")
+
 
 @dataclass(frozen=True)
 class LayerRow:
     """One hardware layer: its performance, the streams it reads and writes, and its part of the interval.
 
-    ``moves`` says that it hands on what it reads: a FIFO, a width converter.
+    ``moves`` says that it hands on what it reads: a FIFO, a width converter; ``ip`` that it is made in C++, an IP of
+    high-level synthesis between layers in SystemVerilog.
     """
 
     layer: LayerPerformance
@@ -49,6 +54,7 @@ class LayerRow:
     outputs: str
     share: float
     moves: bool
+    ip: bool = False
 
     @property
     def folding(self) -> str:
@@ -63,7 +69,8 @@ class Report:
     ``disagreements`` counts, by activation, the accumulator values for which float32 and exact real arithmetic decide
     differently; ``host`` says what of the model is not in the hardware, and why; ``synthesis`` is what synthesis tools
     made of the design, ``profile`` where it spent its time in simulation, ``bitstreams`` what they made of
-    it for boards, when these were run; ``control`` is the address map of its control interface, where it has one.
+    it for boards, ``validation`` how accurate it is, when these were run; ``control`` is the address map of its control
+    interface, where it has one.
     """
 
     name: str
@@ -82,11 +89,34 @@ class Report:
     profile: Profile | None = None
     bitstreams: Sequence[Bitstream] = ()
     control: Mapping[str, Any] | None = None
+    validation: Validation | None = None
+
+    @property
+    def computing(self) -> Sequence[LayerRow]:
+        """The layers that compute."""
+        return [row for row in self.rows if not row.moves]
 
     @property
     def moving(self) -> Sequence[LayerRow]:
-        """The layers between those that compute."""
+        """The layers between them."""
         return [row for row in self.rows if row.moves]
+
+    @property
+    def between(self) -> str:
+        """Their kinds and numbers: ``11 FIFOs, 2 DWCs``."""
+        return kinds_text(self.rows)
+
+    @property
+    def moving_resources(self) -> Resources:
+        """What they take, estimated."""
+        return sum((row.layer.resources for row in self.moving), Resources())
+
+    @property
+    def moving_synthesised(self) -> tuple[Utilisation, bool]:
+        """What they take, synthesised, and whether all of them have a result."""
+        units = self.synthesis.by_name if self.synthesis is not None else {}
+        found = [unit.used for row in self.moving if (unit := units.get(row.layer.name)) and unit.used is not None]
+        return sum(found, Utilisation()), len(found) == len(self.moving)
 
     @property
     def fps(self) -> float:
@@ -96,14 +126,22 @@ class Report:
     @property
     def compared(self) -> str:
         """What was compared (a build with a difference ends in an error, not in a report)."""
-        own = [c for c in self.comparisons if not c.expected]
+        own = [c for c in self.comparisons if c.data == "random"]
         values, frames = sum(c.values for c in own), max((c.frames for c in own), default=0)
         stages = "the model, the integer graph and the arithmetic of the hardware layers"
-        text = f"Exact: {values:,} values of {frames:,} random frames are equal in {stages}."
-        if given := [c for c in self.comparisons if c.expected]:
+        text = f"Exact: {counted(values, 'value')} of {counted(frames, 'random frame')} are equal in {stages}."
+        if given := [c for c in self.comparisons if c.data == "expected"]:
             where = ", ".join(dict.fromkeys(c.stages.removeprefix("expected output = ") for c in given))
-            text += f" The expected output is that of {given[0].frames:,} frames at {where}."
+            text += f" The expected output is that of {counted(given[0].frames, 'frame')} at {where}."
         return text
+
+    @property
+    def by_stages(self) -> dict[str, list[Comparison]]:
+        """The comparisons of each two stages."""
+        found: dict[str, list[Comparison]] = {}
+        for comparison in self.comparisons:
+            found.setdefault(comparison.stages, []).append(comparison)
+        return found
 
     @property
     def not_simulated(self) -> str:
@@ -118,13 +156,14 @@ class Report:
     def json(self) -> str:
         """The data of the page, without the drawing."""
         data = asdict(self)
-        for own in ("graph", "synthesis", "profile", "bitstreams", "control"):  # which have files of their own
-            del data[own]
+        for name in ("graph", "synthesis", "profile", "bitstreams", "validation", "control"):
+            del data[name]
         return json.dumps({"verdict": self.verdict, "fps": self.fps, **data}, indent=2) + "\n"
 
     def html(self) -> str:
         """The page; it refers to nothing outside itself."""
-        return _environment().get_template("report.html.j2").render(report=self)
+        environment = page_environment(_PAGES, _number)
+        return environment.get_template("report.html.j2").render(report=self, area=_area)
 
 
 def report_files(
@@ -139,7 +178,7 @@ def report_files(
     """
     digest = design.plan.digest
     synthesis = read_synthesis(folder)
-    rows = layer_rows(design.hardware.graph, design.performance)
+    rows = layer_rows(design.hardware, design.performance)
     page = Report(
         name=design.name,
         source=Path(design.source.file or design.name).name,
@@ -157,6 +196,7 @@ def report_files(
         profile=read_profile(folder, digest),
         bitstreams=read_bitstreams(folder, digest),
         control=json.loads(design.plan.files[MAP_JSON]) if MAP_JSON in design.plan.files else None,
+        validation=read_validation(folder, digest),
     )
     return {REPORT_PAGE: printable(page.html(), keep="\n"), REPORT_DATA: page.json()}
 
@@ -194,9 +234,9 @@ def not_simulated(backend: Backend, simulated: Collection[str] = ()) -> str:
     return f"The generated {name} was not simulated in this build: headrace run MODEL --mode {mode} does it{also}."
 
 
-def layer_rows(hardware: Graph, expected: Performance) -> list[LayerRow]:
-    """The layers of a folded hardware graph, in topological order."""
-    found = layers(hardware)
+def layer_rows(hardware: HardwareDesign, expected: Performance) -> list[LayerRow]:
+    """The layers of a folded design, in topological order."""
+    found, backends = layers(hardware.graph), hardware.backends
     return [
         LayerRow(
             row,
@@ -204,9 +244,16 @@ def layer_rows(hardware: Graph, expected: Performance) -> list[LayerRow]:
             ", ".join(stream_text(s) for s in found[row.name].outputs),
             row.cycles / expected.interval,
             _moves(found[row.name]),
+            backends.get(row.name) == "hls",
         )
         for row in expected.layers
     ]
+
+
+def kinds_text(rows: Sequence[LayerRow]) -> str:
+    """How many there are of each kind of layer between those that compute: ``11 FIFOs, 2 DWCs``."""
+    kinds = Counter(row.layer.kind for row in rows if row.moves)
+    return ", ".join(counted(number, kind) for kind, number in kinds.items())
 
 
 def _moves(layer: Layer) -> bool:
@@ -255,7 +302,8 @@ def drawing(hardware: Graph, rows: Sequence[LayerRow], ends: Mapping[str, Box]) 
         if row is not None and row.moves:
             continue
         if row is not None:
-            detail = f"{row.layer.kind} {row.folding}".strip() + f", {row.layer.cycles:,} cycles"
+            kind = f"{row.layer.kind} (HLS IP)" if row.ip else row.layer.kind
+            detail = f"{kind} {row.folding}".strip() + f", {counted(row.layer.cycles, 'cycle')}"
             boxes[name] = Box(name, detail, row.share, row.share == 1)
         else:
             boxes[name] = ends.get(name) or Box(name, type(hardware.op(name)).__name__.lower())
@@ -280,20 +328,6 @@ def _mover(op: Op, kind: str) -> str:
 def _stream_label(hardware: Graph, value: Value) -> str:
     op = hardware.op(value.node)
     return stream_text(op.outputs[value.port]) if isinstance(op, Layer) else str(hardware.type(value))
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("pages")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = _number
-    environment.filters["area"] = _area
-    return environment
 
 
 def _number(value: float) -> str:

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from headrace.build.checkpoint import restore, save_checkpoint
 from headrace.build.config import BuildConfig, step_name
 from headrace.build.design import STAGES
-from headrace.build.expected import expected_files
+from headrace.build.expected import expected_files, validation_files
 from headrace.build.finn_steps import build_dataflow_step_lookup
 from headrace.build.journal import Journal
 from headrace.build.state import BuildState
@@ -102,6 +102,7 @@ def check_settings(config: BuildConfig) -> None:
         part_of(config)
     if config.verify_steps:
         expected_files(config)
+    validation_files(config)
 
 
 def run_steps(state: BuildState, config: BuildConfig) -> BuildState:

@@ -12,15 +12,19 @@ from dataclasses import replace
 from headrace.build.config import BuildConfig
 from headrace.build.driver import write_driver
 from headrace.build.estimates import estimates, hardware_config, rtlsim_performance
-from headrace.build.expected import check_expected, simulated
+from headrace.build.expected import check_expected, read_frames, simulated, validation_files
 from headrace.build.output import FOLDING_FILE
 from headrace.build.profile import FILE as PROFILE
 from headrace.build.profile import profile_of
 from headrace.build.state import BuildState
+from headrace.build.validation import FILE as VALIDATION
+from headrace.build.validation import Settings, check_labels, read_labels
+from headrace.build.validation import validate as validated
 from headrace.build.vendor import part_of, project_files
 from headrace.build.verify import random_frames, verify_stages
 from headrace.build.vocabulary import DataflowOutputType, VerificationStepType
 from headrace.codegen.control import MAP_HEADER, MAP_JSON
+from headrace.errors import counted
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.schedule import connect as connected
 from headrace.schedule import fold_by_file, fold_for_rate, folding_json, read_folding
@@ -32,7 +36,7 @@ Step = Callable[[BuildState, BuildConfig], BuildState]
 
 def read(state: BuildState, config: BuildConfig) -> BuildState:
     """The model as it was read, against the expected output."""
-    state.note(f"{len(state.design.source)} nodes")
+    state.note(counted(len(state.design.source), "node"))
     return check_expected(state, config, VerificationStepType.QONNX_TO_FINN_PYTHON, VerificationStepType.TIDY_UP_PYTHON)
 
 
@@ -40,14 +44,14 @@ def analyse(state: BuildState, config: BuildConfig) -> BuildState:
     """Scaled-integer analysis: the model becomes head, core and tail."""
     core = state.design.parts.core
     operators = len(core) - len(core.inputs) - len(core.outputs)
-    state.note(f"{operators} integer operators, {len(state.design.integer.blockers)} left to the host")
+    state.note(f"{counted(operators, 'integer operator')}, {len(state.design.integer.blockers)} left to the host")
     return check_expected(state, config, VerificationStepType.STREAMLINED_PYTHON)
 
 
 def lower(state: BuildState, config: BuildConfig) -> BuildState:
     """Integer operators become hardware layers; a folding file to start from is written."""
     graph = state.design.unfolded.graph
-    state.note(f"{len(layers(graph))} layers")
+    state.note(counted(len(layers(graph)), "layer"))
     state.write("template_folding_config.json", folding_json(graph, pixels=state.design.unfolded.pixels))
     return state
 
@@ -95,8 +99,8 @@ def connect(state: BuildState, config: BuildConfig) -> BuildState:
     expected = state.design.performance
     state.write_json("final_hw_config.json", hardware_config(state.design))
     depths = [fifo.depth for fifo in fifos(state.design.hardware.graph).values()]
-    state.note(f"{len(depths)} FIFOs, the deepest of {max(depths, default=0):,} words")
-    state.note(f"interval {expected.interval:,} cycles, set by '{expected.bottleneck}'")
+    state.note(f"{counted(len(depths), 'FIFO')}, the deepest of {counted(max(depths, default=0), 'word')}")
+    state.note(f"interval {counted(expected.interval, 'cycle')}, set by '{expected.bottleneck}'")
     if missed := state.design.shortfall:
         state.note(missed)
         state.journal.warn(missed)
@@ -116,7 +120,7 @@ def estimate(state: BuildState, config: BuildConfig) -> BuildState:
         reports = estimates(state.design)
         for name, data in reports.items():
             state.write_json(f"report/{name}", data)
-        state.note(f"{len(reports)} files")
+        state.note(counted(len(reports), "file"))
     return state
 
 
@@ -125,7 +129,9 @@ def generate(state: BuildState, config: BuildConfig) -> BuildState:
     state.design.plan.write(state.folder)
     state.write(FOLDING_FILE, _final_folding(state))
     ips = sum(path.startswith("ip/") and path.endswith("run_hls.tcl") for path in state.design.plan.files)
-    state.note(f"{len(state.design.plan.files)} files" + (f", {ips} layers as IPs in C++" if ips else ""))
+    state.note(
+        counted(len(state.design.plan.files), "file") + (f", {counted(ips, 'layer')} in C++ (HLS IP)" if ips else "")
+    )
     return check_expected(state, config, VerificationStepType.NODE_BY_NODE_RTLSIM)
 
 
@@ -142,7 +148,7 @@ def stitch(state: BuildState, config: BuildConfig) -> BuildState:
         state.write("stitched_ip/all_verilog_srcs.txt", "".join(f"{path}\n" for path in sources))
         for path, text in project_files(state.design, list(files), part_of(config)).items():
             state.write(f"stitched_ip/{path}", text)
-        state.note(f"{len(files)} files, for {part_of(config)}")
+        state.note(f"{counted(len(files), 'file')}, for {part_of(config)}")
     return check_expected(state, config, VerificationStepType.STITCHED_IP_RTLSIM)
 
 
@@ -155,8 +161,24 @@ def measure(state: BuildState, config: BuildConfig) -> BuildState:
         result = simulated(state.design, feeds, state, config, waves)
         state.write_json("report/rtlsim_performance.json", rtlsim_performance(state.design, result, frames))
         state.write(PROFILE, profile_of(state.design, result).json())
-        state.note(f"{result.result.cycles:,} cycles for {frames} frame{'s' if frames != 1 else ''}")
+        state.note(f"{counted(result.result.cycles, 'cycle')} for {counted(frames, 'frame')}")
     return state
+
+
+def validate(state: BuildState, config: BuildConfig) -> BuildState:
+    """Top-1 accuracy on labelled frames: of model, integer network and simulation, where such frames are given."""
+    files = validation_files(config)
+    if files is None:
+        return state
+    feeds, labels = read_frames(files[0], state.design.source), read_labels(files[1])
+    check_labels(feeds, labels, str(files[1]))
+    settings = Settings(
+        config.validation_rtlsim_frames, "cocotb" if config.force_python_rtlsim else "cpp", config.validation_reference
+    )
+    found, equal = validated(state.design, feeds, labels, settings, state.journal)
+    state.write(VALIDATION, found.json())
+    state.note(found.note)
+    return replace(state, comparisons=(*state.comparisons, *equal))
 
 
 def drive(state: BuildState, config: BuildConfig) -> BuildState:
@@ -198,7 +220,7 @@ def _folded(state: BuildState) -> HardwareDesign:
 
 def _slowest(design: HardwareDesign) -> str:
     node, layer = max(layers(design.graph).items(), key=lambda item: item[1].cycles)
-    return f"{layer.cycles:,} cycles a frame in '{node}', the slowest layer"
+    return f"{counted(layer.cycles, 'cycle')} a frame in '{node}', the slowest layer"
 
 
 def _warn_of_new_notes(state: BuildState, before: HardwareDesign, after: HardwareDesign) -> None:
@@ -219,6 +241,7 @@ STEPS: tuple[Step, ...] = (
     generate,
     stitch,
     measure,
+    validate,
     drive,
 )
 """What a build does by default."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,14 +9,15 @@ import numpy as np
 from rich.table import Table
 
 from headrace.build.info import ModelInfo, Numbers
-from headrace.build.report import layer_rows, not_simulated
+from headrace.build.report import kinds_text, layer_rows, not_simulated
 from headrace.build.terminal import console, table
-from headrace.errors import printable
+from headrace.errors import counted, printable
 
 if TYPE_CHECKING:
     from headrace.build.design import Design
 from headrace.build.bitstreams import FOLDER, Bitstream
 from headrace.build.profile import Profile
+from headrace.build.validation import Validation
 from headrace.synth import Synthesis, Utilisation
 
 
@@ -30,7 +30,7 @@ def print_design(design: Design) -> None:
     out = console()
     out.print(layer_table(design))
     rate, interval = expected.fps(clock), expected.interval
-    every = "cycle" if interval == 1 else f"{interval:,} cycles"
+    every = "cycle" if interval == 1 else counted(interval, "cycle")
     out.print(f"\n{rate:,.0f} frames/s at {clock:g} MHz: one every {every} (* sets it)")
     out.print(not_simulated(design.config.backend, design.simulated), soft_wrap=True)
     if design.folder is not None:
@@ -40,15 +40,15 @@ def print_design(design: Design) -> None:
 def layer_table(design: Design) -> Table:
     """Folding, streams and cycles of the layers that compute; the slowest is starred, what only moves is counted."""
     shown = table("layer", "kind", "folding", "input", "output", right=("cycles",))
-    between = Counter[str]()
-    for row in layer_rows(design.hardware.graph, design.performance):
+    rows = layer_rows(design.hardware, design.performance)
+    for row in rows:
         if row.moves:
-            between[row.layer.kind] += 1
             continue
         cycles = f"{row.layer.cycles:,}" + (" *" if row.share == 1 else "  ")
-        shown.add_row(row.layer.name, row.layer.kind, row.folding, row.inputs, row.outputs, cycles)
-    if between:
-        shown.caption = "between them: " + ", ".join(f"{count} {kind}" for kind, count in between.items())
+        kind = f"{row.layer.kind} (HLS IP)" if row.ip else row.layer.kind
+        shown.add_row(row.layer.name, kind, row.folding, row.inputs, row.outputs, cycles)
+    if between := kinds_text(rows):
+        shown.caption = f"between them: {between}"
         shown.caption_justify = "left"
     return shown
 
@@ -111,11 +111,25 @@ def print_profile(found: Profile) -> None:
         deep.add_row(fifo.name, f"{fifo.depth:,}", f"{fifo.largest:,}", f"{fifo.word_bits:,}")
     if deep.row_count:
         out.print(deep)
+    run = f"{counted(found.frames, 'frame')} in {counted(found.cycles, 'cycle')}"
     rate = "" if found.interval is None else f"a frame every {found.interval:,.0f} cycles, "
     out.print(
-        f"\n{found.frames:,} frames in {found.cycles:,} cycles: {rate}expected {found.expected_interval:,}; "
+        f"\n{run}: {rate}expected {found.expected_interval:,}; "
         f"latency {found.latency:,}, expected {found.expected_latency:,}."
     )
+
+
+def print_validation(found: Validation) -> None:
+    """How often each form of the network was right."""
+    few = (f"the first {found.simulated:,}",) if found.simulated else ()
+    shown = table("top-1", right=(f"all {counted(found.frames, 'frame')}", *few))
+    if found.reference is not None:
+        shown.add_row("reference, as given", f"{found.reference:.2%}")
+    for score in found.scores:
+        every = "" if score.right is None else f"{score.right / found.frames:.2%}"
+        first = "" if score.first is None else f"{score.first / found.simulated:.2%}"
+        shown.add_row(score.stage, every, *([first] if found.simulated else []))
+    console().print(shown)
 
 
 def print_bitstream(found: Bitstream, folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -29,14 +29,15 @@ KEPT_ELEMENTS = 2**25
 class Comparison:
     """Two stages that were equal on one tensor.
 
-    ``expected`` says that one of them is what the user expects; ``simulated`` is the generated language that was run.
+    ``data`` says which frames they were: random ones, those of an expected output, or labelled ones; ``simulated`` is
+    the generated language that was run.
     """
 
     stages: str
     tensor: str
     frames: int
     values: int
-    expected: bool = False
+    data: Literal["random", "expected", "labelled"] = "random"
     simulated: str = ""
 
 

@@ -12,12 +12,27 @@ from headrace.cli.endings import run_to_end
 from headrace.cli.exploring import explore
 from headrace.cli.inspecting import doctor, info, view
 from headrace.cli.projects import Example, demo, init
-from headrace.cli.running import profile, run, vectors
+from headrace.cli.running import profile, run, validate, vectors
 from headrace.cli.synthesis import bitstream, synth
 
 __all__ = ["Example", "app", "main"]
 
-for _command in (build, run, info, profile, view, synth, vectors, init, explore, bitstream, demo, doctor, schema):
+for _command in (
+    build,
+    run,
+    info,
+    profile,
+    validate,
+    view,
+    synth,
+    vectors,
+    init,
+    explore,
+    bitstream,
+    demo,
+    doctor,
+    schema,
+):
     app.command()(_command)  # in the order in which --help lists them
 
 

@@ -18,6 +18,10 @@ _PYDANTIC = "Value error, "
 class _Commands(TyperGroup):
     """All commands; an interrupt says so, and an option that is not acceptable in typer's words alone."""
 
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        Session.begin()  # before the first option is read
+        return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: Any) -> object:  # typer has a click of its own, whose name is private
         try:
             return super().invoke(ctx)

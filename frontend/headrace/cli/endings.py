@@ -14,8 +14,6 @@ from headrace.errors import HeadraceError, printable
 
 def run_to_end(app: Callable[[], object]) -> None:
     """Run a command line and exit with 0, 1 (verification failed), 2 (bad input) or 70 (a bug in Headrace)."""
-    Session.debug, Session.verbosity, Session.json, Session.command = False, 0, False, ""
-    Session.said = False
     try:
         app()
     except KeyboardInterrupt:

@@ -79,6 +79,41 @@ def profile(
         print_profile(found)
 
 
+def validate(
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a build.")],
+    source: Annotated[
+        Path, typer.Option("--input", metavar="X.npy", help="Frames; an .npz has them by the model's inputs.")
+    ],
+    labels: Annotated[Path, typer.Option("--labels", metavar="L.npy", help="The right class of every frame.")],
+    frames: Annotated[
+        int | None, typer.Option("--frames", min=0, help="Frames to simulate, from the first.", show_default="16")
+    ] = None,
+    reference: Annotated[
+        float | None,
+        typer.Option("--reference", metavar="A", min=0, max=1, help="Accuracy known from elsewhere, to show beside."),
+    ] = None,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Find the top-1 accuracy of a build on labelled frames, of the integer network and of the simulation."""
+    from headrace.build.api import load
+    from headrace.build.config import VALIDATED
+    from headrace.build.expected import read_frames
+    from headrace.build.validation import Settings, read_labels, validate_build
+
+    classes = read_labels(labels)
+    design = load(output)
+    journal = new_journal()
+    settings = Settings(VALIDATED if frames is None else frames, reference=reference)
+    found = validate_build(design, read_frames(source, design.source), classes, settings, journal)
+    if not told_as_json("validate", lambda: {"top1": found.top1, **asdict(found)}, journal) and Session.verbosity >= 0:
+        from headrace.build.summary import print_validation
+
+        print_validation(found)
+
+
 def vectors(
     model: Model,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="V.npz", help="File to write.")],

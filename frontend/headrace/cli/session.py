@@ -21,6 +21,11 @@ class Session:
     said = False
     command = ""
 
+    @classmethod
+    def begin(cls) -> None:
+        """Nothing is set: one process may run several commands."""
+        cls.debug, cls.verbosity, cls.json, cls.said, cls.command = False, 0, False, False, ""
+
 
 def _debug(on: bool) -> None:
     Session.debug |= on

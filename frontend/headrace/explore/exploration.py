@@ -9,11 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from headrace.build.arrays import read_array, read_arrays
+from headrace.build.arrays import read_arrays
 from headrace.build.journal import Journal
-from headrace.errors import InputError
+from headrace.build.validation import check_labels, read_labels
+from headrace.errors import InputError, counted
 from headrace.explore.pareto import Direction, pareto_front
 from headrace.explore.point import Point, Result
 from headrace.explore.runners import LocalRunner, Runner
@@ -101,19 +100,9 @@ def _data(sweep: Sweep) -> tuple[dict[str, Array], Array | None]:
     if sweep.data is None:
         return {}, None
     inputs = dict(read_arrays(sweep.data.inputs))
-    labels = list(read_arrays(sweep.data.labels).values()) if sweep.data.labels.suffix == ".npz" else [_npy(sweep)]
-    if len(labels) != 1 or not np.issubdtype(labels[0].dtype, np.integer):
-        raise InputError(f"{sweep.data.labels}: expected one array of whole numbers, a class for each frame")
-    classes = labels[0].reshape(-1)
-    for name, array in inputs.items():
-        if len(array) != len(classes):
-            raise InputError(f"{sweep.data.labels}: has {len(classes)} labels for {len(array)} frames of '{name}'")
+    classes = read_labels(sweep.data.labels)
+    check_labels(inputs, classes, str(sweep.data.labels))
     return inputs, classes
-
-
-def _npy(sweep: Sweep) -> Array:
-    path = sweep.data.labels if sweep.data is not None else Path()
-    return read_array(path)
 
 
 def explore(
@@ -153,7 +142,7 @@ def explore(
                 _replace(folder / POINTS / f"{result.key}.json", result.to_json())
                 done = sum(value is not None for value in known.values())
                 journal.progress(f"{result.title}: {'no result' if result.error else 'done'}", done, len(known))
-            note(f"{len(wanted)} points evaluated, {reused} were there")
+            note(f"{counted(len(wanted), 'point')} evaluated, {reused} were there")
         results = [known[point.key] or Result(point.key, point.model, point.labels) for point in points]
         labelled = [replace(r, model=p.model, labels=p.labels) for r, p in zip(results, points, strict=True)]
         found = Exploration(labelled, sweep.objectives, reused)

@@ -7,15 +7,15 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
+from headrace.build.page import page_environment
 from headrace.errors import printable
 from headrace.explore.exploration import Exploration
 from headrace.explore.numbers import number
 from headrace.explore.point import Result
+
+_PAGES = Path(__file__).with_name("pages")
 
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 76, 20, 20, 52
@@ -165,18 +165,4 @@ def _page(found: Exploration) -> str:
         "settings": varied(found),
         "front": set(found.front),
     }
-    return _environment().get_template("explore.html.j2").render(context)
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("pages")),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = number
-    environment.filters["printable"] = printable
-    return environment
+    return page_environment(_PAGES, number).get_template("explore.html.j2").render(context)

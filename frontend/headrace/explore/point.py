@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from headrace import __version__
 from headrace.build.design import Design
+from headrace.build.validation import named_classes
 from headrace.errors import HeadraceError
 from headrace.ir import Array
 
@@ -131,7 +132,7 @@ def evaluate(point: Point) -> Result:
         bottleneck = design.performance.bottleneck
         measures |= _estimates(design)
         if point.classes is not None:
-            measures["accuracy"] = _accuracy(design, point.inputs, point.classes)
+            measures["accuracy"] = float((named_classes(design.run(point.inputs)) == point.classes).mean())
         if "rtl" in point.evaluate:
             exact, found = _simulated(design, point.frames)
             measures |= found
@@ -147,14 +148,6 @@ def _estimates(design: Design) -> dict[str, float]:
     expected = design.performance
     rates = {"interval": expected.interval, "latency": expected.latency, "fps": expected.fps(design.config.clock_mhz)}
     return {name: float(value) for name, value in {**rates, **asdict(expected.resources)}.items()}
-
-
-def _accuracy(design: Design, inputs: Mapping[str, Array], classes: Array) -> float:
-    """Share of frames for which the model's first output names the class: by its value, or by its largest entry."""
-    outputs = next(iter(design.run(inputs, mode="integer").values()))
-    flat = outputs.reshape(len(outputs), -1)
-    named = flat[:, 0] if flat.shape[1] == 1 else flat.argmax(axis=1)
-    return float((named == classes).mean())
 
 
 def _simulated(design: Design, frames: int) -> tuple[bool, dict[str, float]]:

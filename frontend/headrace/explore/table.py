@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.build import terminal
-from headrace.errors import printable
+from headrace.errors import counted, printable
 from headrace.explore.exploration import Exploration
 from headrace.explore.numbers import number
 from headrace.explore.page import columns, varied
@@ -59,7 +59,7 @@ def _which(results: Sequence[Result]) -> str:
     more = len(results) - len(names)
     if more:
         names.append(f"{more:,} more")
-    return f"{len(results):,} points ({'; '.join(names)})" if len(results) > 1 else names[0]
+    return f"{counted(len(results), 'point')} ({'; '.join(names)})" if len(results) > 1 else names[0]
 
 
 def _tells(found: Exploration, measure: str) -> bool:

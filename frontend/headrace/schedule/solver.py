@@ -37,7 +37,7 @@ def target_cycles(fps: float, clock_mhz: float) -> int:
             raise FoldingError(f"the {name} must be a positive number, not {value}")
     cycles = int(clock_mhz * 1e6 / fps)
     if cycles < 1:
-        raise FoldingError(f"{fps:g} frames a second need more than one frame per cycle at {clock_mhz:g} MHz")
+        raise FoldingError(f"{fps:,.10g} frames a second need more than one frame per cycle at {clock_mhz:g} MHz")
     return cycles
 
 

@@ -1,0 +1,34 @@
+"""What pages of reports have in common: templates that escape, and their style."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from headrace.errors import counted, printable
+
+_SHARED = Path(__file__).with_name("pages")
+
+
+@cache
+def page_environment(folder: Path, number: Callable[[float], str]) -> Environment:
+    """For the templates in *folder* and those that all pages share.
+
+    What comes out of expressions is escaped, and a name that is not known is an error.
+
+    Args:
+        folder: of the templates.
+        number: how the page writes numbers.
+    """
+    environment = Environment(
+        loader=FileSystemLoader([folder, _SHARED]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(number=number, printable=printable, counted=counted)
+    return environment
