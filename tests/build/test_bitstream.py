@@ -149,14 +149,14 @@ def test_what_a_serial_port_cannot_be_used_for(tmp_path: Path) -> None:
 
 def has(board: str) -> bool:
     try:
-        yosys(), place_and_route(BOARDS[board].pnr[0]), packer(BOARDS[board].packer, "")
+        yosys(), place_and_route(BOARDS[board].pnr[0]), packer(BOARDS[board].route.packer, "")
     except ToolError:
         return False
     return True
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ice40hx8k", "ulx3s-85f"])
+@pytest.mark.parametrize("name", ["ice40hx8k", "ulx3s-85f", "tangnano9k"])
 def test_a_bitstream(name: str, tmp_path: Path) -> None:
     """About a minute each with the tools of the package index."""
     if not has(name):

@@ -1,4 +1,4 @@
-"""Bitstreams by open tools: a design between the lines of a serial port, on boards with a Lattice ECP5 or iCE40."""
+"""Bitstreams by open tools: a design between the lines of a serial port, on boards with Lattice or Gowin devices."""
 
 from headrace.board.bitstream import board_files, make_bitstream
 from headrace.board.boards import BOARDS, Board, find_board

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.board.boards import Board
+from headrace.board.boards import TOP, Board
 from headrace.build.bitstreams import FOLDER, RESULT, Bitstream
 from headrace.build.design import Design
 from headrace.build.driver import stream_table
@@ -25,7 +25,6 @@ from headrace.synth.families import FAMILIES
 from headrace.synth.tools import packer, place_and_route, run, yosys
 
 LIBRARY = ("headrace_uart_rx", "headrace_uart_tx", "headrace_byte_fifo")
-TOP = "headrace_board"
 HOST = "host.py"
 
 _ERROR = re.compile(r"^(?:.*?:\d+: )?ERROR: (.*)$", re.MULTILINE)
@@ -41,9 +40,12 @@ def board_files(design: Design, board: Board, baud: int) -> dict[str, str]:
     if len(manifest["inputs"]) != 1 or len(manifest["outputs"]) != 1:
         ends = f"{len(manifest['inputs'])} inputs and {len(manifest['outputs'])} outputs"
         raise InputError(f"a serial port has room for one input and one output; '{design.name}' has {ends}")
-    pins = [{"port": port, "site": site, "pull": port == "rxd"} for port, site in board.pins.items()]
-    constraints = "pins.lpf" if board.family == "ecp5" else "pins.pcf"
-    located = {"title": board.title, "clock_khz": board.clock_khz, "pins": pins}
+    pins = [
+        {"port": port, "site": site, "pull": port == "rxd", "io_type": board.io_types.get(port, "LVCMOS33")}
+        for port, site in board.pins.items()
+    ]
+    constraints = board.route.constraints
+    located = {"title": board.title, "clock_mhz": f"{board.clock_mhz:g}", "pins": pins}
     table = {**stream_table(design), "baud": baud}
     return {
         **{path.split("/", 1)[1]: text for path, text in design.plan.files.items() if path.startswith("rtl/")},
@@ -136,11 +138,19 @@ def _yosys(folder: Path, board: Board, timeout: float) -> None:
 
 def _place_and_route(folder: Path, board: Board, timeout: float) -> dict[str, Any]:
     program, *part = board.pnr
-    if board.family == "ecp5":
-        ends = ["--lpf", "pins.lpf", "--textcfg", f"{TOP}.config"]
-    else:
-        ends = ["--pcf", "pins.pcf", "--asc", f"{TOP}.asc"]
-    options = ["--json", f"{TOP}.json", *ends, "--report", "report.json", "--timing-allow-fail", "--seed", "1", "-q"]
+    options = [
+        "--json",
+        f"{TOP}.json",
+        *board.route.placing,
+        "--freq",
+        f"{board.clock_mhz:g}",
+        "--report",
+        "report.json",
+        "--timing-allow-fail",
+        "--seed",
+        "1",
+        "-q",
+    ]
     _run([place_and_route(program).path, *part, *options], folder, timeout, "place and route")
     report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     return report
@@ -151,12 +161,10 @@ def _fmax(report: Mapping[str, Any]) -> float:
 
 
 def _pack(folder: Path, board: Board, timeout: float) -> str:
-    if board.family == "ecp5":
-        file, arguments = f"{TOP}.bit", ["--compress", f"{TOP}.config", f"{TOP}.bit"]
-    else:
-        file, arguments = f"{TOP}.bin", [f"{TOP}.asc", f"{TOP}.bin"]
-    _run([packer(board.packer, f"yowasp-{board.pnr[0]}").path, *arguments], folder, timeout, "packing")
-    return file
+    route = board.route
+    command = [packer(route.packer, route.package).path, *board.packing, *route.packing]
+    _run(command, folder, timeout, "packing")
+    return route.file
 
 
 def _run(command: list[str], folder: Path, timeout: float, what: str) -> None:

@@ -156,7 +156,8 @@ class Report:
     def json(self) -> str:
         """The data of the page, without the drawing."""
         data = asdict(self)
-        for name in ("graph", "synthesis", "profile", "bitstreams", "validation", "control"):
+        own_files = ("synthesis", "profile", "bitstreams", "validation", "control")
+        for name in ("graph", *own_files):
             del data[name]
         return json.dumps({"verdict": self.verdict, "fps": self.fps, **data}, indent=2) + "\n"
 

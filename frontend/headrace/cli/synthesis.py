@@ -51,7 +51,7 @@ def synth(
 
 def bitstream(
     output: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a build.")],
-    board: Annotated[str, typer.Option("--board", metavar="B", help="ulx3s-85f, icebreaker or ice40hx8k.")],
+    board: Annotated[str, typer.Option("--board", metavar="B", help="ulx3s-85f, icebreaker, ice40hx8k, tangnano9k.")],
     baud: Annotated[int, typer.Option("--baud", metavar="N", min=1, help="Of the serial port.")] = 115_200,
     timeout: Annotated[float, typer.Option("--timeout", metavar="S", min=1, help="Seconds for a program.")] = 3600.0,
     debug: Debug = False,
