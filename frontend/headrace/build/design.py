@@ -187,7 +187,7 @@ class Design:
     @cached_property
     def performance(self) -> Performance:
         """Expected cycles, latency and resources of the folded design."""
-        return performance(self.hardware.graph, self.hardware.counters)
+        return performance(self.hardware.graph, self.hardware.counters, self.hardware.pixels)
 
     @property
     def shortfall(self) -> str:

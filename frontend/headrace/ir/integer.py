@@ -70,6 +70,8 @@ class IntConv(Op):
 
     One or two spatial axes. ``pads`` holds ``(begin, end)`` per spatial axis; padded positions are the integer 0.
     ``ranges`` are the exact bounds of every output channel, ``(2, O)``; ``writable`` is as of :class:`IntMatMul`.
+    ``scattered`` weights are shifted among zeros by construction: hardware then reads windows whole, without the parts
+    at their ends that meet zeros alone.
     """
 
     weights: Int
@@ -79,6 +81,7 @@ class IntConv(Op):
     pads: tuple[tuple[int, int], ...]
     groups: int = 1
     writable: IntRange | None = field(default=None, metadata=QUIET)
+    scattered: bool = field(default=False, metadata=QUIET)
 
     @property
     def kernel(self) -> tuple[int, ...]:

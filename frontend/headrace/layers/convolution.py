@@ -11,7 +11,7 @@ from headrace.ir import IntRange
 from headrace.ir.integer import IntConv
 from headrace.layers.base import Layer, StreamType, lowers
 from headrace.layers.mvau import MVAU
-from headrace.layers.swg import SWG
+from headrace.layers.swg import SWG, unread
 from headrace.layers.vvau import VVAU
 
 Int = NDArray[np.int64]
@@ -32,7 +32,10 @@ def lower_convolution(op: IntConv, stream: StreamType) -> Sequence[Layer]:
     weights = window_weights(op)
     if set(op.kernel) == {1} and set(op.strides) == {1} and not any(p for pair in op.pads for p in pair):
         return (MVAU(weights, stream, output, writable=op.writable),)
-    swg = SWG(stream.shape, stream.range, op.kernel, op.strides, op.dilations, op.pads)
+    used = weights.any(axis=1).reshape(*op.kernel, channels)
+    crop = unread(used) if op.scattered else (0, 0)
+    swg = SWG(stream.shape, stream.range, op.kernel, op.strides, op.dilations, op.pads).cropped_to(crop)
+    weights = np.ascontiguousarray(weights[swg.kept])
     return (swg, MVAU(weights, swg.outputs[0], output, writable=op.writable))
 
 

@@ -76,7 +76,6 @@ class LineBuffer:
             "rows": rows,
             "span_cols": cols,
             "tap_rows": [k * dilations[0] for k in range(kernel[0])],
-            "taps": [(i * dilations[0], j * dilations[1]) for i in range(kernel[0]) for j in range(kernel[1])],
             "block": ram_style(self.window.size[1], word_bits) == "block",
             "word_bits": word_bits,
         }

@@ -58,12 +58,25 @@ class Move:
 
 @dataclass(frozen=True)
 class Lane:
-    """One of the words that are read at once: its distance from lane 0."""
+    """One of the words that are read at once: its distance from lane 0, and what of the word is read.
+
+    ``part`` is ``(first element, elements)`` of ``whole``, the elements of a word.
+    """
 
     index: int
     words: int
     row: int = 0
     col: int = 0
+    part: tuple[int, int] = (0, 1)
+    whole: int = 1
+
+    def low(self, word_bits: int) -> int:
+        """Lowest bit that is read, of words of *word_bits*."""
+        return self.part[0] * word_bits // self.whole
+
+    def bits(self, word_bits: int) -> int:
+        """Bits that are read."""
+        return self.part[1] * word_bits // self.whole
 
 
 @dataclass(frozen=True)
@@ -246,9 +259,9 @@ class Ring:
             control += 4 * (self.position_bits(0) + self.position_bits(1))
         lanes = len(self.lanes)
         lut = control + lanes * 3 * self.pointer_bits + (4 * lanes if self.padded else 0)
-        ff = self.level_bits + self.ahead_bits + lanes * (self.pointer_bits + word_bits) + self.pointer_bits
-        memory = memory_resources(self.depth, word_bits)
-        return Resources(lut=lut + lanes * memory.lut, ff=ff, bram18=lanes * memory.bram18)
+        read = [lane.bits(word_bits) for lane in self.lanes]
+        ff = self.level_bits + self.ahead_bits + (lanes + 1) * self.pointer_bits + sum(read)
+        return sum((memory_resources(self.depth, bits) for bits in read), Resources(lut=lut, ff=ff))
 
     def context(self, word_bits: int) -> dict[str, object]:
         """What ``_ring.sv.j2`` needs for words of *word_bits*."""

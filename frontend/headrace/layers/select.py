@@ -17,7 +17,7 @@ from headrace.layers.base import Layer, Resources, RtlModule, StreamType, diviso
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import Int, packed_words
 from headrace.layers.recode import Recode
-from headrace.layers.swg import SWG
+from headrace.layers.swg import SWG, unread
 
 TERMS_A_STAGE = 4
 """Most elements that are compared between two registers, in two levels."""
@@ -158,4 +158,9 @@ def lower_select(op: IntSelect, stream: StreamType) -> Sequence[Layer]:
         return (Select(stream, op.index, op.fill),)
     ones = (1,) * len(op.kernel)
     swg = SWG(stream.shape, stream.range, op.kernel, ones, ones, op.pads, fill=op.fill)
-    return (swg, Select(swg.outputs[0], op.index, op.fill))
+    used = np.zeros(swg.kept.size, bool)
+    used[op.index[op.index >= 0]] = True
+    swg = swg.cropped_to(unread(used.reshape(*op.kernel, -1)))
+    place = np.full(used.size + 1, -1)
+    place[swg.kept] = np.arange(swg.kept.size)
+    return (swg, Select(swg.outputs[0], place[op.index], op.fill))

@@ -32,11 +32,29 @@ def _pair(values: Sequence[_T], missing: _T) -> tuple[_T, _T]:
 
 
 @dataclass(frozen=True)
+class Crop:
+    """Elements at the ends of whole windows that nobody reads: ``head`` of the first word along an axis, ``tail`` of
+    the last.
+
+    The axis is that of the columns, or of the rows where a window is a column. ``whole`` is the elements of a word.
+    """
+
+    head: int = 0
+    tail: int = 0
+    whole: int = 1
+
+    def part(self, first: bool, last: bool) -> tuple[int, int]:
+        """``(first element, elements)`` that are read of a word at one of the ends, or between them."""
+        head = self.head if first else 0
+        return head, self.whole - head - (self.tail if last else 0)
+
+
+@dataclass(frozen=True)
 class Window(Ring):
     """Windows of ``kernel`` taps over frames of ``size`` pixels, each pixel ``folds`` words.
 
     ``taps`` words are read at once: 1, a row of the kernel, or the whole kernel. The order of the words is
-    (window, tap, fold), or (window, fold, tap) when ``depthwise``.
+    (window, tap, fold), or (window, fold, tap) when ``depthwise``. A ``crop`` is for whole kernels.
 
     Raises:
         ModelError: when the window does not fit into the padded image.
@@ -51,6 +69,7 @@ class Window(Ring):
     pads: tuple[Pair, Pair]
     taps: int = 1
     depthwise: bool = False
+    crop: Crop = Crop()
 
     def __post_init__(self) -> None:
         window_output(self.size, self.kernel, self.strides, self.dilations, self.pads)
@@ -69,6 +88,7 @@ class Window(Ring):
         pads: Sequence[Pair],
         taps: int = 1,
         depthwise: bool = False,
+        crop: Crop = Crop(),
     ) -> Window:
         """The windows of a one- or two-dimensional image; a one-dimensional one has height 1."""
         return Window(
@@ -80,6 +100,7 @@ class Window(Ring):
             _pair(pads, (0, 0)),
             taps,
             depthwise,
+            crop,
         )
 
     @property
@@ -155,7 +176,14 @@ class Window(Ring):
         cols = self.kernel[1] if self.taps > 1 else 1
         dil_h, dil_w = self.dilations
         grid = [(i * dil_h, j * dil_w) for i in range(rows) for j in range(cols)]
-        return tuple(Lane(k, row * self.row_words + col * self.folds, row, col) for k, (row, col) in enumerate(grid))
+        across = self.kernel[1] > 1
+        last = (cols - 1) * dil_w if across else (rows - 1) * dil_h
+        lanes = []
+        for k, (row, col) in enumerate(grid):
+            at = col if across else row
+            part = self.crop.part(at == 0, at == last)
+            lanes.append(Lane(k, row * self.row_words + col * self.folds, row, col, part, self.crop.whole))
+        return tuple(lanes)
 
     # -- what must be remembered ------------------------------------------------------------------------------------
 

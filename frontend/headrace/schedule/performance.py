@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headrace.ir import Graph
 from headrace.layers.base import Resources
+from headrace.schedule.folding_file import PIXELS
 from headrace.schedule.folding_keys import INSERTED
 from headrace.schedule.steady import first_frame_latency
 from headrace.schedule.streams import layers
@@ -13,7 +15,7 @@ from headrace.schedule.streams import layers
 
 @dataclass(frozen=True)
 class LayerPerformance:
-    """One layer: cycles a frame, and estimated resources."""
+    """One layer: its folding (``PE``, ``SIMD``, ``M``), cycles a frame, and estimated resources."""
 
     name: str
     kind: str
@@ -51,15 +53,17 @@ class Performance:
         return self.latency / clock_mhz
 
 
-def performance(graph: Graph, counters: bool = False) -> Performance:
+def performance(graph: Graph, counters: bool = False, pixels: Mapping[str, int] | None = None) -> Performance:
     """The expected performance of *graph*, a folded hardware graph with or without FIFOs.
 
     Args:
         graph: layers.
         counters: whether the design counts what happens on its streams.
+        pixels: how many pixels a layer makes at once, by name, where it is more than one.
     """
+    at_once = {name: {PIXELS: m} for name, m in (pixels or {}).items()}
     rows = tuple(
-        LayerPerformance(name, layer.kind, layer.folding, layer.cycles, layer.resources())
+        LayerPerformance(name, layer.kind, at_once.get(name, {}) | layer.folding, layer.cycles, layer.resources())
         for name, layer in layers(graph).items()
     )
     slowest = max(rows, key=lambda row: (row.cycles, row.kind not in INSERTED))

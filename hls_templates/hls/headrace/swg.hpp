@@ -5,12 +5,15 @@
 
 namespace headrace {
 
-// CONFIG: as for window_buffer, fill (the padding), and cycles (iterations, when no stream makes it wait).
+// CONFIG: as for window_buffer, fill (the padding), cycles (iterations, when no stream makes it wait), and what is left
+// out of whole windows: head elements of the first word and tail of the last, across columns or else along rows.
 template <class CONFIG, class X, class Y, int N, int M>
 void swg(hls::stream<pack<X, N>>& in, hls::stream<pack<Y, M>>& out) {
     PRAGMA_HLS(HLS INLINE)
     window_buffer<CONFIG, X, N> window;
-    static_assert(M == N * window.lanes, "a word holds one tap of every lane");
+    constexpr int lines = window.lanes / CONFIG::lanes_w;
+    constexpr int ends = CONFIG::across ? lines : 1;
+    static_assert(M == N * window.lanes - ends * (CONFIG::head + CONFIG::tail), "a word holds one tap of every lane");
     PRAGMA_HLS(HLS AGGREGATE variable=window.lines compact=bit)
     PRAGMA_HLS(HLS ARRAY_PARTITION variable=window.lines complete dim=1)
 
@@ -23,12 +26,17 @@ void swg(hls::stream<pack<X, N>>& in, hls::stream<pack<Y, M>>& out) {
         window.take(in, ready);
         if (ready) {
             pack<Y, M> y;
+            int at = 0;
             for (int lane = 0; lane < window.lanes; ++lane) {
                 PRAGMA_HLS(HLS UNROLL)
                 const bool inside = window.inside(lane);
+                const int place = CONFIG::across ? lane % CONFIG::lanes_w : lane / CONFIG::lanes_w;
+                const int first = place == 0 ? CONFIG::head : 0;
+                const int last = place == (CONFIG::across ? CONFIG::lanes_w : lines) - 1 ? N - CONFIG::tail : N;
                 for (int i = 0; i < N; ++i) {
                     PRAGMA_HLS(HLS UNROLL)
-                    y[lane * N + i] = inside ? convert<Y>(window.word(lane)[i]) : Y(CONFIG::fill);
+                    if (i < first || i >= last) continue;
+                    y[at++] = inside ? convert<Y>(window.word(lane)[i]) : Y(CONFIG::fill);
                 }
             }
             out.write(y);

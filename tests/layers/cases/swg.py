@@ -51,4 +51,12 @@ CASES = {
     "filled_wider": SWG((4, 5, 2), INT3, (1, 2), (1, 1), (1, 1), ((1, 2), (0, 1)), simd=2, fill=-9),
     "filled_bipolar": SWG((4, 5, 2), BIPOLAR, (1, 3), (1, 1), (1, 1), ((0, 0), (1, 1)), simd=6, fill=-1),
     "filled_number": SWG((4, 5, 2), BIPOLAR, (1, 1), (1, 1), (1, 1), ((1, 0), (0, 1)), simd=2, fill=3),
+    "cropped": SWG((4, 5, 6), INT3, (2, 3), (1, 1), (1, 1), NONE, crop=(4, 2), simd=24),
+    "cropped_same": SWG((4, 5, 6), INT3, (3, 3), (1, 1), (1, 1), SAME, crop=(5, 3), simd=30),
+    "cropped_bipolar": SWG((4, 3, 4), BIPOLAR, (3, 2), (1, 1), (1, 1), SAME, crop=(1, 0), simd=21),
+    "cropped_column": SWG((6, 1, 8), INT3, (3, 1), (1, 1), (1, 1), ((1, 1), (0, 0)), crop=(6, 5), simd=13),
+    "cropped_column_filled": SWG(
+        (6, 2, 8), INT3, (2, 1), (1, 1), (1, 1), ((0, 1), (0, 0)), crop=(0, 5), simd=11, fill=-4
+    ),
+    "cropped_below_a_pixel": SWG((7, 6), INT3, (2,), (1,), (1,), ((1, 0),), crop=(5, 4), simd=3),
 }

@@ -9,6 +9,7 @@ import numpy as np
 
 from headrace.ir import Op, Shape, TensorType
 from headrace.ir.integer import (
+    Activation,
     Concat,
     Gather,
     IntAdd,
@@ -33,6 +34,13 @@ def _same_choices(reads: Sequence[Shape], made: Shape) -> Iterator[Choice]:
 def _per_channel_choices(op: PerChannel, reads: Sequence[Shape], made: Shape) -> Iterator[Choice]:
     if op.axis == 0 or op.channels == 1:
         yield from _same_choices(reads, made)
+
+
+@choices.register
+def _activation_choices(op: Activation, reads: Sequence[Shape], made: Shape) -> Iterator[Choice]:
+    """None where the thresholds are written at run time, which a channel has once."""
+    if not op.writable:
+        yield from _per_channel_choices(op, reads, made)
 
 
 @blocked.register

@@ -79,6 +79,7 @@ def _conv(op: IntConv, choice: Choice, reads: Sequence[TensorType], made: Tensor
         dilations=tuple(1 if fit else n for fit, n in zip(fits, op.dilations, strict=True)),
         pads=tuple(axis.pads for axis in seen),
         groups=1,
+        scattered=True,
     )
     return (wide,)
 
@@ -139,7 +140,7 @@ def _summed(axes: Sequence[BlockAxis], channels: int, x: IntRange, y: IntRange) 
         weights[np.arange(made), column] = 1  # every pixel reads a place once; a short row repeats its first
     weights = np.moveaxis(weights.reshape(made, -1, read), 1, -1).reshape(made, read, *counts)
     ranges = np.repeat([[y.lo], [y.hi]], made, axis=1)
-    return IntConv(weights, ranges, (1,) * rank, (1,) * rank, tuple(axis.pads for axis in axes))
+    return IntConv(weights, ranges, (1,) * rank, (1,) * rank, tuple(axis.pads for axis in axes), scattered=True)
 
 
 def _pooled(op: Pool, choice: Choice, x: TensorType, made: Shape, reduction: Reduction) -> Sequence[Op]:
