@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hardware.cores import random_frames
@@ -145,6 +147,13 @@ def test_operators_in_all_blocks(name: str, x: IntRange) -> None:
         assert np.array_equal(design.run(feeds)["y"], expected)
         assert core.types("op")[0].int_range == design.outputs[0].range
         assert "Gather" not in {layer.kind for layer in layers(design.graph).values()}
+
+
+def test_constants_written_at_run_time_stay_single() -> None:
+    core = network(np.random.default_rng(0), (3, 4, 8), (3, 3), pads=((1, 1), (1, 1)), writable=IntRange(-3, 3))
+    assert pixel_choices(core, "conv") == (1,)
+    act = replace(core.op("act"), writable=True)
+    assert pixel_choices(one_operator(act, (5, 4, 8), core.type(Value("conv")).int_range), "op") == (1,)
 
 
 @pytest.mark.parametrize("seed", range(60))
