@@ -8,14 +8,14 @@ from headrace.errors import FoldingError
 from headrace.ir import Graph
 from headrace.layers.base import Resources
 from headrace.passes.to_hardware import to_hardware
-from headrace.schedule import insert_fifos, insert_width_converters, performance, solve_folding
+from headrace.schedule import insert_fifos, insert_width_converters, performance, pixels_within, solve_folding
 from headrace.schedule.budget import Budget, solve_within
 from headrace.schedule.choices import Limits
 from headrace.schedule.parts import BOARDS, PARTS, find_part
 from headrace.schedule.solver import FoldingProblem
 from headrace.schedule.streams import layers
 
-from .cores import mlp
+from .cores import Core, mlp
 
 
 def unfolded() -> Graph:
@@ -43,6 +43,20 @@ def test_more_room_is_never_slower() -> None:
     rates = [interval(solve_within(unfolded(), Budget.of(limits={"lut": lut}))) for lut in (1500, 2500, 5000, 20_000)]
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] < rates[0]
+
+
+def test_room_for_several_pixels_a_cycle() -> None:
+    """With more room, more pixels at once: never more than fits, and never slower."""
+    core = Core()
+    x = core.activation(core.conv(core.input((1, 8, 8)), 3, (3, 3), "conv", pad=1), name="act")
+    core.output(core.conv(x, 2, (2, 2), "second", stride=2))
+    found = []
+    for lut in (400, 800, 6000):
+        budget = Budget.of(limits={"lut": lut})
+        graph = solve_within(to_hardware(core.graph, pixels_within(core.graph, budget)).graph, budget)
+        assert used(graph).lut <= lut
+        found.append(interval(graph))
+    assert found[0] >= 64 > found[1] > found[2]
 
 
 def test_a_rate_and_a_part() -> None:

@@ -41,6 +41,7 @@ from headrace.schedule import (
     fold_by_file,
     fold_for_rate,
     performance,
+    pixels_within,
     target_cycles,
 )
 from headrace.schedule.folding_file import PIXELS
@@ -153,13 +154,15 @@ class Design:
         return replace(to_hardware(self.parts.core, self._pixels()), counters=self.config.performance_counters)
 
     def _pixels(self) -> dict[str, int]:
-        """How many pixels operators make at once: as a folding says, else as the rate needs."""
+        """How many pixels operators make at once: as a folding says, the rate needs, or the device allows."""
         core, config = self.parts.core, self.config
         if self._kept_folding is not None:
             return _asked(core, self._kept_folding, FOLDING_FILE)
         found: dict[str, int] = {}
         if config.target_fps is not None:
             found = pixels_for(core, target_cycles(config.target_fps, config.clock_mhz))
+        elif (budget := config.goal.budget) is not None:
+            found = pixels_within(core, budget, config.mvau_wwidth_max)
         if config.folding is not None and not config.finn_compatible:
             found |= _asked(core, config.folding, config.folding_source)
         return found

@@ -12,6 +12,7 @@ from headrace.schedule.folding_file import (
 )
 from headrace.schedule.folding_keys import Reading
 from headrace.schedule.performance import LayerPerformance, Performance, performance
+from headrace.schedule.pixel_budget import pixels_within
 from headrace.schedule.scheduling import FoldingSettings, Goal, connect, fold_by_file, fold_for_rate, schedule
 from headrace.schedule.solver import default_target, fastest_target, solve_folding, target_cycles
 from headrace.schedule.widths import insert_width_converters
@@ -38,6 +39,7 @@ __all__ = [
     "insert_fifos",
     "insert_width_converters",
     "performance",
+    "pixels_within",
     "read_folding",
     "schedule",
     "solve_folding",
