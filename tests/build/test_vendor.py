@@ -7,31 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 from models import quantized_mlp
+from tcl_scripts import calls_of
 
 from headrace import build
 from headrace.build.config import BuildConfig
 from headrace.build.vendor import part_of
 from headrace.errors import InputError
-
-RECORD = """
-set calls {}
-proc unknown {name args} { lappend ::calls [concat $name $args]; return "$name [lindex $args 0]" }
-proc create_project {args} { lappend ::calls [concat create_project $args] }
-rename file tcl_file
-proc file {what args} {
-  if {$what eq "copy"} { lappend ::calls [concat file copy $args] } else { tcl_file $what {*}$args }
-}
-proc glob {args} { return [lindex $args 0] }
-"""
-
-
-def calls_of(script: Path) -> list[str]:
-    tkinter = pytest.importorskip("tkinter", reason="no Tcl interpreter in this Python")
-    tcl = tkinter.Tcl()
-    tcl.eval(RECORD)
-    tcl.eval(f"info script {{{script}}}")
-    tcl.eval(script.read_text())
-    return list(tcl.splitlist(tcl.eval("set calls")))
 
 
 @pytest.mark.parametrize(

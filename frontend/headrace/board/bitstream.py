@@ -40,6 +40,11 @@ def board_files(design: Design, board: Board, baud: int) -> dict[str, str]:
     if len(manifest["inputs"]) != 1 or len(manifest["outputs"]) != 1:
         ends = f"{len(manifest['inputs'])} inputs and {len(manifest['outputs'])} outputs"
         raise InputError(f"a serial port has room for one input and one output; '{design.name}' has {ends}")
+    if "control" in manifest:
+        raise InputError(
+            f"a serial port has no way to the control interface of '{design.name}'; build it without "
+            "performance_counters and runtime_writeable_weights"
+        )
     pins = [
         {"port": port, "site": site, "pull": port == "rxd", "io_type": board.io_types.get(port, "LVCMOS33")}
         for port, site in board.pins.items()

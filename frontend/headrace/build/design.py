@@ -366,7 +366,9 @@ class Design:
             return
         with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
             with journal.step("generate") as note:
-                whole = replace(self.hardware, backends={}) if backend == "hls" else self.hardware  # C++ of all layers
+                whole = self.hardware
+                if backend == "hls":  # C++ of all layers, which counts nothing
+                    whole = replace(whole, backends={}, counters=False)
                 plan = self.plan if built else generate(whole, self.name, backend=backend)
                 plan.write(Path(folder))
                 note(counted(len(plan.files), "file"))

@@ -68,7 +68,9 @@ def parameter_resources(parameters: tuple[Parameter, ...]) -> Resources:
     for p in parameters:
         depth = len(p.words)
         for k in range(p.columns):
-            total += ram_resources(depth, min(32, p.width - 32 * k)) + Resources(lut=2.0 * index_bits(depth))
+            width = min(32, p.width - 32 * k)
+            memory = ram_resources(depth, width) if depth > 1 else Resources(ff=float(width))
+            total += memory + Resources(lut=2.0 * index_bits(depth))
         total += Resources(lut=32.0 * max(p.columns - 1, 0) / 2 + 2.0, ff=float(p.width + index_bits(depth)))
     return total
 

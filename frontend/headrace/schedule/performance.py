@@ -72,7 +72,7 @@ def performance(graph: Graph, counters: bool = False, pixels: Mapping[str, int] 
     return Performance(rows, slowest.cycles, slowest.name, first_frame_latency(graph), total, control)
 
 
-SLAVE = Resources(lut=190.0, ff=260.0)
+SLAVE = Resources(lut=130.0, ff=185.0)
 """Estimate of the AXI4-Lite slave and its registers, as yosys maps them for 7-series devices."""
 
 
@@ -87,5 +87,5 @@ def control_resources(graph: Graph, counters: bool) -> Resources:
     if counters:
         ends = len(graph.inputs) + len(graph.outputs)
         bits = 64.0 * 3 + 32.0 * (3 * (len(graph.inputs) + sum(len(layer.outputs) for layer in found)) + ends)
-        total += Resources(lut=1.5 * bits, ff=bits + 32)
+        total += Resources(lut=0.8 * bits, ff=bits + 32)
     return total

@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.codegen.design import ADAPTERS, Plan
+from headrace.codegen.control import PORT, axi_signals
+from headrace.codegen.design import ADAPTERS, CONTROL_LIBRARY, Plan
 from headrace.codegen.render import render_library, render_module
 from headrace.codegen.top import Top, assemble
 from headrace.layers.base import Layer
+from headrace.layers.parameter import WORD, address_bits
 from headrace.passes.hardware_design import HardwareDesign
 
 TOP = "(top)"
@@ -68,8 +70,10 @@ def units_of(design: HardwareDesign, name: str, plan: Plan) -> list[Unit]:
 
 
 def _top_unit(top: Top, plan: Plan) -> Unit:
-    adapters = sorted(template.removesuffix(".sv.j2") for template in ADAPTERS)
-    sources = {f"{name}.sv": plan.files[f"rtl/{name}.sv"] for name in adapters}
+    shared = (*ADAPTERS, *(CONTROL_LIBRARY if top.control is not None else ()))
+    modules = sorted(template.removesuffix(".sv.j2") for template in shared)
+    modules += [top.control.module] if top.control is not None else []
+    sources = {f"{name}.sv": plan.files[f"rtl/{name}.sv"] for name in modules}
     boxes = {instance.module: _box(instance.module, instance.layer) for instance in top.instances}
     text = re.sub(rf"\bmodule {top.module}\b", f"module {MODULE}", plan.files[f"rtl/{top.module}.sv"])
     inputs = {f"{b.port}_tdata": 8 * b.bytes for b in top.inputs}
@@ -78,6 +82,8 @@ def _top_unit(top: Top, plan: Plan) -> Unit:
     outputs = {f"{b.port}_tdata": 8 * b.bytes for b in top.outputs}
     outputs |= {f"{b.port}_{s}": 1 for b in top.outputs for s in ("tvalid", "tlast")}
     outputs |= {f"{b.port}_tready": 1 for b in top.inputs}
+    for signal in axi_signals(top.control) if top.control is not None else ():
+        (outputs if signal.output else inputs)[f"{PORT}_{signal.name}"] = signal.bits
     sources |= {f"{name}.sv": box for name, box in boxes.items()}
     return Unit(TOP, "", {**sources, f"{MODULE}.sv": text}, {}, tuple(boxes), inputs, outputs)
 
@@ -100,4 +106,8 @@ def _ports(layer: Layer) -> tuple[dict[str, int], dict[str, int]]:
     for k, stream in enumerate(layer.outputs):
         outputs |= {f"out{k}_tdata": stream.word_bits, f"out{k}_tvalid": 1}
         inputs[f"out{k}_tready"] = 1
+    if layer.parameters:
+        inputs |= {"cfg_access": 1, "cfg_restore": 1, "cfg_write": 1}
+        inputs |= {"cfg_address": address_bits(layer.parameters), "cfg_wdata": WORD}
+        outputs["cfg_rdata"] = WORD
     return inputs, outputs
