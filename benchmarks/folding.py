@@ -3,9 +3,10 @@
 The rule (FINN's ``SetFolding``): layer by layer, the input parallelism of a matrix product (SIMD) is raised through the
 divisors until the layer is fast enough or its weight words are 36 bits wide, then PE; every other layer raises what it
 has. A second pass relaxes the target to the slowest layer that came out. Both results get width converters and FIFOs
-and are priced by the same estimates:
+and are priced by the same estimates. Past the fastest rate at a pixel a cycle, layers make several
+(:mod:`headrace.passes.pixels`), for both alike:
 
-    python benchmarks/folding.py [tfc cnv mobilenet resnet50 ...]
+    python benchmarks/folding.py [tfc-w2a2 cnv-w2a2 mobilenet-w4a4 resnet50-w4a4 ...]
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from headrace.ingest import from_proto
 from headrace.ir import Graph
 from headrace.layers.base import Layer, Resources
 from headrace.passes import to_integer
+from headrace.passes.pixels import pixels_for
 from headrace.passes.to_hardware import to_hardware
 from headrace.schedule import fastest_target, insert_fifos, insert_width_converters, performance, solve_folding
 from headrace.schedule.choices import extreme
@@ -34,7 +36,10 @@ LUTS_ALONE = Weights(ff=0.0, dsp=0.0, bram18=0.0)
 """For the comparison of LUTs alone; the usual weights also trade LUTs for block RAM."""
 
 STEPS = 6
-"""Rates tried for each network, from the slowest to the fastest that its layers allow."""
+"""Rates tried for each network, from the slowest to the fastest that its layers allow at a pixel a cycle."""
+
+PAST = (2, 4)
+"""And so many times that rate."""
 
 
 def finn_rule(graph: Graph, target: int) -> Graph:
@@ -71,23 +76,40 @@ def priced(fold: Callable[[], Graph]) -> tuple[Graph, Resources, float]:
 
 def measure(name: str) -> None:
     """Print a line for each rate of one network."""
-    graph = to_hardware(to_integer(from_proto(networks.NETWORKS[name]())).partition().core).graph
+    core = to_integer(from_proto(networks.NETWORKS[name]())).partition().core
+    graph = to_hardware(core).graph
     fastest = fastest_target(graph)
     slowest = max(extreme(layer, min).cycles for layer in layers(graph).values())
     print(f"{name}: {len(layers(graph))} layers, {fastest:,} to {slowest:,} cycles a frame")
     for step in range(STEPS):
-        target = round(slowest * (fastest / slowest) ** (step / (STEPS - 1)))
-        greedy, theirs, _ = priced(lambda t=target: finn_rule(graph, t))  # type: ignore[misc]
-        reached = max(layer.cycles for layer in layers(greedy).values())
-        _, ours, seconds = priced(lambda t=reached: solve_folding(graph, t))  # type: ignore[misc]
-        problem = FoldingProblem(graph)
-        _, lean, _ = priced(lambda p=problem, t=reached: p.solve(t, LUTS_ALONE).graph)  # type: ignore[misc]
+        compare(graph, round(slowest * (fastest / slowest) ** (step / (STEPS - 1))))
+    for times in PAST:
+        start = time.process_time()
+        pixels = pixels_for(core, fastest // times)
+        if not pixels:
+            return
+        blocked = to_hardware(core, pixels).graph
+        seconds = time.process_time() - start
+        most = max(pixels.values())
         print(
-            f"  {reached:>13,} cycles: {ours.lut:>9,.0f} LUT, rule {theirs.lut:>9,.0f}: "
-            f"ratio {ours.lut / theirs.lut:.3f}, LUTs alone minimised {lean.lut / theirs.lut:.3f}; "
-            f"weighed {USUAL.cost(ours) / USUAL.cost(theirs):.2f}; BRAM18 {ours.bram18:,.0f} to {theirs.bram18:,.0f}, "
-            f"DSP {ours.dsp:,.0f} to {theirs.dsp:,.0f}; {seconds:.2f} s"
+            f"  {fastest // times:,} cycles: up to {most} pixels at once, {len(layers(blocked))} layers, {seconds:.2f} s"
         )
+        compare(blocked, max(fastest // times, fastest_target(blocked)))
+
+
+def compare(graph: Graph, target: int) -> None:
+    """Print a line for *graph* folded for *target* cycles a frame by either rule."""
+    greedy, theirs, _ = priced(lambda: finn_rule(graph, target))
+    reached = max(layer.cycles for layer in layers(greedy).values())
+    _, ours, seconds = priced(lambda: solve_folding(graph, reached))
+    problem = FoldingProblem(graph)
+    _, lean, _ = priced(lambda: problem.solve(reached, LUTS_ALONE).graph)
+    print(
+        f"  {reached:>13,} cycles: {ours.lut:>9,.0f} LUT, rule {theirs.lut:>9,.0f}: "
+        f"ratio {ours.lut / theirs.lut:.3f}, LUTs alone minimised {lean.lut / theirs.lut:.3f}; "
+        f"weighed {USUAL.cost(ours) / USUAL.cost(theirs):.2f}; BRAM18 {ours.bram18:,.0f} to {theirs.bram18:,.0f}, "
+        f"DSP {ours.dsp:,.0f} to {theirs.dsp:,.0f}; {seconds:.2f} s"
+    )
 
 
 def main() -> None:
