@@ -19,12 +19,13 @@ from headrace.ir import Graph
 from headrace.ir.integer import Concat, IntAdd, IntMaxPool, IntSumPool, IntUpsample, Reshape
 from headrace.passes.pixels import pixels_for
 from headrace.passes.to_hardware import to_hardware
-from headrace.schedule import performance, schedule
+from headrace.schedule import fastest_target, performance, schedule
 from headrace.schedule.streams import layers
 from headrace_sim import simulate
 
 from .cores import INT4, Core, random_frames
 from .pixel_operators import INT3, OPERATORS, add_operator
+from .random_networks import RandomNetwork
 from .simulated import Settings, check_rtl
 
 pytestmark = pytest.mark.sim
@@ -124,6 +125,16 @@ def test_networks_at_rates(network: Callable[[], Graph], cycles: int, tmp_path: 
 @pytest.mark.parametrize("network", [u_net, sounds])
 def test_other_networks_in_a_cycle(network: Callable[[], Graph], tmp_path: Path) -> None:
     check_rate(network(), 1, tmp_path / "d")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "cycles"), [(201, 5), (217, 12), (297, 3), (5, 2), (12, 4), (223, 6)])
+def test_random_networks_at_rates(seed: int, cycles: int, tmp_path: Path) -> None:
+    core = RandomNetwork(seed).graph
+    pixels = pixels_for(core, cycles)
+    fastest = max(fastest_target(to_hardware(core, pixels).graph), cycles)
+    settings = Settings(target_fps=200e6 / fastest)
+    check_rtl(core, random_frames(core, 8), tmp_path / "d", settings, pixels=pixels)
 
 
 def test_all_operators_side_by_side(tmp_path: Path) -> None:
