@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from headrace_sim.cache import BuildCache
+    from headrace_sim.control import ControlScript
     from headrace_sim.coverage import Coverage
     from headrace_sim.manifest import Manifest
     from headrace_sim.result import SimResult
@@ -53,6 +54,7 @@ class SimulateOptions(TypedDict, total=False):
     jobs: int | None
     check: bool
     coverage: bool
+    control: ControlScript | None
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,10 @@ def test_ci_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rtl_sim: 
     names["test_accelerator"](rtl_sim)
 
 
-@pytest.mark.parametrize("page", ["analysis", "build", "finn", "hls4ml", "import", "performance", "quantization"])
+PAGES = ("analysis", "build", "finn", "hls4ml", "import", "performance", "quantization", "runtime")
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python of a page, from top to bottom, in a folder with a small model."""
     monkeypatch.chdir(tmp_path)

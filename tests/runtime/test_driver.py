@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import headrace
@@ -110,6 +113,18 @@ def test_what_the_driver_writes_runs(built: Path) -> None:
     expected = plain.parts.core.run({name: known[name] for name in plain.parts.core.inputs})
     for name, values in expected.items():
         np.testing.assert_array_equal(run.core[name], values)
+
+
+def test_files_from_the_command_line(built: Path, tmp_path: Path) -> None:
+    onnx.save(network(1), tmp_path / "new.onnx")
+    folder = tmp_path / "weights"
+    command = [sys.executable, "-c", "from headrace.cli import main; main()", "weights", str(built)]
+    options = ["--model", str(tmp_path / "new.onnx"), "-o", str(folder)]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "7 files" in done.stdout
+    weights = headrace.load(built).runtime_weights(network(1))
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {e.file: e.text for e in weights.values()}
 
 
 def test_counters(built: Path) -> None:

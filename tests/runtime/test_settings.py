@@ -106,7 +106,7 @@ def test_cpp_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedError, match=r"'act0'.*made in SystemVerilog only"):
         _ = designed(folding=mixed).plan
     with pytest.raises(InputError, match="'performance_counters' and 'backend' exclude each other"):
-        BuildConfig(performance_counters=True, backend="hls")
+        _ = designed(performance_counters=True, backend="hls").plan
     both = designed(performance_counters=True, backend="both").plan
     assert "control.json" in both.files
 

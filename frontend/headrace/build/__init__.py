@@ -17,6 +17,7 @@ from types import ModuleType
 from headrace.build.api import build, build_dataflow_cfg, build_dataflow_directory, load
 from headrace.build.config import BuildConfig, DataflowBuildConfig
 from headrace.build.design import Design
+from headrace.build.runtime import LayerWeights, write_runtime_weights
 from headrace.build.state import BuildState
 from headrace.build.vocabulary import (
     AutoFIFOSizingMethod,
@@ -40,6 +41,7 @@ __all__ = [
     "Design",
     "FpgaMemoryType",
     "LargeFIFOMemStyle",
+    "LayerWeights",
     "ShellFlowType",
     "VerificationStepType",
     "VitisOptStrategyCfg",
@@ -50,6 +52,7 @@ __all__ = [
     "estimate_only_dataflow_steps",
     "hw_codegen_dataflow_steps",
     "load",
+    "write_runtime_weights",
 ]
 
 

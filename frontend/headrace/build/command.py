@@ -27,6 +27,7 @@ class Overrides:
     start_step: str | None = None
     stop_step: str | None = None
     unroll: bool | None = None
+    performance_counters: bool | None = None
 
 
 def settings_of(

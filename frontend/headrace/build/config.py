@@ -156,11 +156,6 @@ class BuildConfig(FinnSettings):
         except ValidationError as error:
             raise InputError(_sentence(error, type(self))) from error
         self.refuse_what_cannot_be()
-        if self.performance_counters and self.backend == "hls":
-            raise InputError(
-                "settings 'performance_counters' and 'backend' exclude each other: C++ for high-level synthesis has no "
-                "counters; accepted: backend 'rtl' or 'both'"
-            )
 
     def __setattr__(self, name: str, value: Any) -> None:
         try:

@@ -36,7 +36,7 @@ class LayerWeights:
         layer: its name.
         base: address of its window.
         file: name of the file that holds :attr:`words`.
-        arrays: by name, as the address map describes them.
+        parameters: its arrays, and where their elements are.
     """
 
     layer: str

@@ -12,7 +12,7 @@ from headrace.cli.endings import run_to_end
 from headrace.cli.exploring import explore
 from headrace.cli.inspecting import doctor, info, view
 from headrace.cli.projects import Example, demo, init
-from headrace.cli.running import profile, run, validate, vectors
+from headrace.cli.running import profile, run, validate, vectors, weights
 from headrace.cli.synthesis import bitstream, synth
 
 __all__ = ["Example", "app", "main"]
@@ -26,6 +26,7 @@ for _command in (
     view,
     synth,
     vectors,
+    weights,
     init,
     explore,
     bitstream,

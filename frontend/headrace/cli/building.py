@@ -61,6 +61,9 @@ def build(
         Generated | None,
         typer.Option("--backend", help="Generate SystemVerilog (the default), C++ for high-level synthesis, or both."),
     ] = None,
+    counters: Annotated[
+        bool, typer.Option("--counters", help="Count cycles, words and stalls of every stream, read by AXI4-Lite.")
+    ] = False,
     start_step: Annotated[
         str | None, typer.Option("--start-step", metavar="STEP", help="Continue the build in OUT with this step.")
     ] = None,
@@ -78,7 +81,9 @@ def build(
     chosen = backend.value if backend else None
     limits = limits_of(limit or [])
     given = Overrides(
-        output, target_fps, clock_mhz, folding, fit, limits, chosen, start_step, stop_step, unroll or None
+        *(output, target_fps, clock_mhz, folding, fit, limits, chosen, start_step, stop_step),
+        unroll=unroll or None,
+        performance_counters=counters or None,
     )
     model, settings = settings_of(model, config, finn_config, given)
     journal = new_journal()

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.session import Debug, Json, Model, Quiet, Session, Verbose, new_journal, told_as_json
+from headrace.errors import printable
 
 
 class Mode(StrEnum):
@@ -112,6 +113,28 @@ def validate(
         from headrace.build.summary import print_validation
 
         print_validation(found)
+
+
+def weights(
+    build: Annotated[Path, typer.Argument(metavar="BUILD", help="Folder of a build with layers to write.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write the files to.")],
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", metavar="MODEL.onnx", help="A model trained anew; the build's own without."),
+    ] = None,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Write the files of weights and thresholds that the driver loads at run time."""
+    from headrace.build.api import load
+    from headrace.build.runtime import write_runtime_weights
+
+    paths = [str(path) for path in write_runtime_weights(load(build).runtime_weights(model), output)]
+    told = told_as_json("weights", lambda: {"output": str(output), "files": paths})
+    if not told and Session.verbosity >= 0:
+        typer.echo(f"{len(paths)} files in {printable(str(output))}")
 
 
 def vectors(

@@ -12,7 +12,7 @@ from headrace.codegen.ips import Ip, generate_ip, ip_scripts
 from headrace.codegen.plan import Plan, digest, write_plan
 from headrace.codegen.render import render_library, render_module, render_text
 from headrace.codegen.top import Boundary, Top, assemble
-from headrace.errors import FoldingError
+from headrace.errors import FoldingError, InputError
 from headrace.layers.base import StreamType
 from headrace.passes.hardware_design import HardwareDesign
 from headrace.schedule.performance import Performance, performance
@@ -42,8 +42,14 @@ def generate(design: HardwareDesign, name: str = "", backend: Backend = "rtl") -
 
     Raises:
         UnsupportedError: when a layer has no HLS template and one is needed.
+        InputError: when C++ alone is to count what happens on its streams.
         FoldingError: when words are wider than HLS accepts, or a layer is to be RTL in a design that is all C++.
     """
+    if design.counters and backend == "hls":
+        raise InputError(
+            "settings 'performance_counters' and 'backend' exclude each other: C++ for high-level synthesis has no "
+            "counters; accepted: backend 'rtl' or 'both'"
+        )
     name = name or design.graph.name
     top = assemble(design, name)
     expected = performance(design.graph, design.counters)

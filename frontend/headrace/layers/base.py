@@ -88,6 +88,10 @@ class Resources:
         a, b = self, other
         return Resources(a.lut + b.lut, a.ff + b.ff, a.dsp + b.dsp, a.bram18 + b.bram18, a.uram + b.uram)
 
+    def times(self, count: int) -> Resources:
+        """Of so many alike."""
+        return Resources(*(count * amount for amount in (self.lut, self.ff, self.dsp, self.bram18, self.uram)))
+
 
 @dataclass(frozen=True)
 class RtlModule:

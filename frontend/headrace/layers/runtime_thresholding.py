@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from headrace.errors import UnsupportedError
 from headrace.ir import Array, IntRange
 from headrace.ir.counting import count_thresholds
 from headrace.ir.integer import Activation
@@ -88,7 +89,10 @@ class RuntimeThresholding(Pointwise):
         if self.style not in ("auto", *STYLES):
             raise ValueError(f"style {self.style!r} does not fit thresholds that are written; possible: {STYLES}")
         if self.stored.bits > WORD:
-            raise ValueError(f"thresholds of {self.stored.bits} bits; up to {WORD} can be written")
+            raise UnsupportedError(
+                f"{SETTING}=1 is not possible for thresholds of {self.stored.bits} bits; accepted: up to {WORD}, of "
+                "narrower weights or inputs before it"
+            )
 
     @property
     def steps(self) -> int:
@@ -171,12 +175,15 @@ class RuntimeThresholding(Pointwise):
             return self.chosen.resources()
         bits, pe, steps = self.stored.bits, self.pe, self.steps
         total = Resources(24.0, 12.0) + Resources(pe * 2.0 * self.output.bits, pe * (self.output.bits + 1.0))
-        for memory in self._memories():
-            port = Resources(bits / 2 + 2.0 * memory.address_bits, float(memory.bits + memory.address_bits))
-            compared = 0.0 if memory.direction else 0.5 * bits
-            handed_on = float(bits) if memory.level and not memory.direction else 1.0
-            total += ram_resources(memory.depth, memory.bits) + port + Resources(compared, handed_on)
-        counted = 3.0 * (steps - self.levels) if self.style == "parallel" else 0.0
+        parallel = self.style == "parallel"
+        for level in range(1 if parallel else self.levels):
+            depth = self.groups << level
+            way_in = Resources(bits / 2 + 2.0 * index_bits(depth), float(bits + index_bits(depth)))
+            one = ram_resources(depth, bits) + way_in + Resources(0.5 * bits, float(bits if level else 1))
+            total += one.times(pe * steps if parallel else pe)
+        group = index_bits(self.groups)
+        total += (ram_resources(self.groups, 1) + Resources(bits / 2 + 2.0 * group, 2.0 + group)).times(pe)
+        counted = 3.0 * (steps - self.levels) if parallel else 0.0
         return total + Resources(pe * counted, float(pe * bits))
 
     def _memories(self) -> list[Memory]:
