@@ -21,6 +21,7 @@ from cocotb.triggers import RisingEdge
 from headrace_sim.control import CHANNELS, SIGNALS
 from headrace_sim.control_bench import Access, Handle, Master
 from headrace_sim.manifest import Manifest, Port, Stream, channel_groups, from_dict
+from headrace_sim.progress import Teller
 from headrace_sim.stalls import StallSpec, stall_sequence
 
 CLOCK_NS = 10
@@ -93,6 +94,7 @@ class Bench:
         self.clock = _handle(dut, manifest.clock, 1)
         self.reset = _handle(dut, manifest.reset, 1)
         self.folder = folder
+        self.told = Teller(folder, cast(float, job["tell"]))
         self.timeout = cast(int, job["timeout_cycles"])
         self.tail = cast(int, job["tail_cycles"])
         self.reset_cycles = cast(int, job["reset_cycles"])
@@ -222,6 +224,10 @@ class Bench:
             len(channel.cycles) == channel.expected for group in ("input", "output") for channel in self.groups[group]
         )
 
+    def frames_out(self) -> int:
+        """Whole frames that every output has given."""
+        return min(len(channel.cycles) // channel.spec.words_per_frame for channel in self.groups["output"])
+
     async def run(self) -> str:
         """Reset, then drive until every word has moved or something is wrong; return the outcome."""
         edge = RisingEdge(self.clock)  # type: ignore[arg-type]
@@ -241,6 +247,7 @@ class Bench:
             await edge
             if self.sample():
                 progress = self.cycle
+            self.told.look(self.frames_out, self.cycle)
             if self.end is None and self.complete():
                 self.end = self.cycle + self.tail
             outcome = self._outcome(progress)

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace_sim import verilate
+from headrace_sim import progress, verilate
 from headrace_sim.cache import content_key
 from headrace_sim.cpp_engine import check_log
 from headrace_sim.errors import BuildError, SimulationError
@@ -114,6 +114,7 @@ def _job_json(manifest: Manifest, job: Job) -> str:
         "tail_cycles": job.tail_cycles,
         "reset_cycles": job.reset_cycles,
         "pace": job.pace,
+        "tell": progress.PERIOD,
         "trace": job.trace,
         "control": job.control.lines(),
         "stalls": {name: [spec.key, spec.threshold] for name, spec in job.stalls.items()},

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace_sim import verilate
+from headrace_sim import progress, verilate
 from headrace_sim.control import CHANNELS
 from headrace_sim.errors import SimulationError
 from headrace_sim.manifest import channel_groups
@@ -66,6 +66,7 @@ def job_text(manifest: Manifest, job: Job) -> str:
         f"tail {job.tail_cycles}",
         f"reset {job.reset_cycles}",
         f"pace {job.pace}",
+        f"tell {round(1000 * progress.PERIOD)}",
     ]
     for group, specs in channel_groups(manifest, job.trace).items():
         for index, spec in enumerate(specs):

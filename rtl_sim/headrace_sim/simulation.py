@@ -22,6 +22,7 @@ from headrace_sim.coverage import Coverage
 from headrace_sim.errors import ArrayError, ManifestError, SimulationError
 from headrace_sim.manifest import Manifest, Port, load
 from headrace_sim.packing import Ints, check_values, pack
+from headrace_sim.progress import Progress, watched
 from headrace_sim.result import Raw, SimResult, check_outcome, make_result
 from headrace_sim.stalls import StallSpec
 from headrace_sim.verilate import DEFAULT_OPTIMIZE
@@ -50,6 +51,7 @@ class Job:
     simulator: str
     coverage: bool = False
     control: ControlScript = field(default_factory=ControlScript)
+    progress: Progress | None = None
     tail_cycles: int = TAIL_CYCLES
     reset_cycles: int = RESET_CYCLES
 
@@ -77,6 +79,7 @@ def simulate(
     check: bool = True,
     coverage: bool = False,
     control: ControlScript | None = None,
+    progress: Progress | None = None,
 ) -> SimResult:
     """Simulate `design` on `inputs` and return its outputs, its timing and, with `trace`, its inner streams.
 
@@ -99,6 +102,8 @@ def simulate(
         coverage: also count which lines were run and which bits toggled (engine "cpp" only).
         control: accesses of the design's AXI4-Lite slave, whose answers are in the result; both sides stall there with
             the larger of the two probabilities.
+        progress: told now and then, from another thread, how many whole frames have come out, after how many cycles;
+            0 and 0 when the simulator is compiled and starts.
 
     Raises:
         ManifestError, ArrayError: the design or an array is not as described above.
@@ -108,18 +113,10 @@ def simulate(
     manifest = design if isinstance(design, Manifest) else load(design)
     if not manifest.sources:
         raise ManifestError(f"design {manifest.name} has no RTL; generate it with the backend 'rtl' or 'both'")
-    _check_options(engine, simulator, stall_in, stall_out)
-    if coverage and engine != "cpp":
-        raise SimulationError(f"coverage needs engine 'cpp'; {engine!r} does not measure it")
-    if pace < 0:
-        raise SimulationError(f"pace={pace} is negative; cycles a frame, or 0, are accepted")
+    _check_engine(engine, simulator, coverage)
+    _check_numbers(stall_in, stall_out, pace)
     arrays = check_inputs(manifest, inputs)
-    script = control or ControlScript()
-    if control is not None and not manifest.control:
-        raise SimulationError(f"design {manifest.name} has no control interface; simulate it without 'control'")
-    script.check(manifest.control_address_bits)
-    if timeout_cycles is None:
-        timeout_cycles = max(10_000, 2 * pace, 10 * (manifest.interval_cycles + manifest.latency_cycles))
+    patience = max(10_000, 2 * pace, 10 * (manifest.interval_cycles + manifest.latency_cycles))
     build_cache = cache if isinstance(cache, BuildCache) else BuildCache(cache)
     with tempfile.TemporaryDirectory(prefix="headrace-sim-") as name:
         job = Job(
@@ -127,7 +124,7 @@ def simulate(
             frames=len(arrays[0]),
             seed=seed,
             stalls=_stalls(manifest, seed, stall_in, stall_out),
-            timeout_cycles=timeout_cycles,
+            timeout_cycles=patience if timeout_cycles is None else timeout_cycles,
             pace=pace,
             trace=trace,
             waves=_wave_path(waves, simulator),
@@ -136,7 +133,8 @@ def simulate(
             engine=engine,
             simulator=simulator,
             coverage=coverage,
-            control=script,
+            control=_script(manifest, control),
+            progress=progress,
         )
         _fill_run_folder(job.folder, manifest, arrays)
         return _run(manifest, job, build_cache, check)
@@ -148,7 +146,8 @@ def _run(manifest: Manifest, job: Job, cache: BuildCache, check: bool) -> SimRes
     start = time.perf_counter()
     program, cached = module.build(manifest, job, cache)
     built = time.perf_counter()
-    module.run(manifest, job, program)
+    with watched(job.folder, job.progress):
+        module.run(manifest, job, program)
     done = time.perf_counter()
     raw = Raw.read(job.folder, manifest, job.trace)
     if check or raw.status["outcome"] != "done":
@@ -206,13 +205,29 @@ def _check_array(array: NDArray[np.integer], port: Port) -> Ints:
     return flat.astype(np.int64)
 
 
-def _check_options(engine: str, simulator: str, stall_in: float, stall_out: float) -> None:
+def _script(manifest: Manifest, given: ControlScript | None) -> ControlScript:
+    """The accesses of the control interface, which must be there for any."""
+    if given is not None and not manifest.control:
+        raise SimulationError(f"design {manifest.name} has no control interface; simulate it without 'control'")
+    script = given or ControlScript()
+    script.check(manifest.control_address_bits)
+    return script
+
+
+def _check_engine(engine: str, simulator: str, coverage: bool) -> None:
     if engine not in ENGINES:
         raise SimulationError(f"engine {engine!r} is not one of {', '.join(ENGINES)}")
     if simulator not in SIMULATORS:
         raise SimulationError(f"simulator {simulator!r} is not one of {', '.join(SIMULATORS)}")
     if engine == "cpp" and simulator != "verilator":
         raise SimulationError(f"engine 'cpp' needs simulator 'verilator'; {simulator!r} runs with engine 'cocotb'")
+    if coverage and engine != "cpp":
+        raise SimulationError(f"coverage needs engine 'cpp'; {engine!r} does not measure it")
+
+
+def _check_numbers(stall_in: float, stall_out: float, pace: int) -> None:
+    if pace < 0:
+        raise SimulationError(f"pace={pace} is negative; cycles a frame, or 0, are accepted")
     for name, value in (("stall_in", stall_in), ("stall_out", stall_out)):
         if not 0.0 <= value < 1.0:
             raise SimulationError(f"{name}={value} is outside 0 <= {name} < 1")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from headrace.build.config import CONFIG_FILE, BuildConfig, Folding, read_config, read_finn_config
 from headrace.build.design import Design
-from headrace.build.journal import Journal, attended_journal
+from headrace.build.journal import Journal
+from headrace.build.listeners import attended_journal
 from headrace.build.output import FOLDING_FILE, MARKER, staged, write_files
 from headrace.build.report import REPORT_PAGE, report_files
 from headrace.build.running import check_settings, resumed, run_steps

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from headrace.errors import printable
-
-if TYPE_CHECKING:
-    from rich.progress import TaskID
-
-SILENCE = 5.0
-"""Seconds after which a log gets a line of progress."""
 
 
 @dataclass(frozen=True)
@@ -105,105 +98,3 @@ class Journal:
 def line(record: StepRecord) -> str:
     """A step in one line."""
     return printable(f"{record.name:<32} {record.seconds:8.2f} s  {record.note}".rstrip())
-
-
-def attended_journal(verbose: bool = False) -> Journal:
-    """A journal that is shown on standard error: with progress bars on a terminal, otherwise as lines.
-
-    Args:
-        verbose: print what steps say while they run, too.
-    """
-    return Journal(TerminalListener(verbose) if sys.stderr.isatty() else PlainListener(verbose))
-
-
-class PlainListener:
-    """Prints every finished step as a line on standard error, with what it consists of above it: for logs and pipes."""
-
-    def __init__(self, verbose: bool = False) -> None:
-        self._silence = 0.0 if verbose else SILENCE
-        self._spoken = 0.0
-        self._place = ""
-        self._places: list[str] = []
-
-    def begin(self, name: str) -> None:
-        """Nothing yet: a step is one line, printed at its end."""
-        self._spoken = time.monotonic()
-        self._places.append("  " if self._places else self._place)
-        self._place = ""
-
-    def overall(self, done: int, total: int) -> None:
-        """Number the steps."""
-        self._place = place(done, total)
-
-    def progress(self, text: str, done: int, total: int) -> None:
-        """Print *text* when nothing was printed for a while."""
-        if time.monotonic() - self._spoken >= self._silence:
-            self._spoken = time.monotonic()
-            share = f" ({done:,} of {total:,})" if total else ""
-            print(f"  {text}{share}", file=sys.stderr, flush=True)
-
-    def end(self, record: StepRecord) -> None:
-        """Print the step."""
-        print(f"{self._places.pop()}{line(record)}", file=sys.stderr, flush=True)
-
-    def warn(self, text: str) -> None:
-        """Print the warning."""
-        print(f"headrace: warning: {text}", file=sys.stderr, flush=True)
-
-
-def place(done: int, total: int) -> str:
-    """The number of a step in front of its name."""
-    return f"[{done + 1:>{len(str(total))}}/{total}] "
-
-
-class TerminalListener:
-    """Shows the running step with a bar, the time that it took and the time left, and finished steps above it."""
-
-    def __init__(self, verbose: bool = False) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        self._verbose = verbose
-        self._console = Console(stderr=True)
-        columns = [
-            SpinnerColumn(),
-            TextColumn("{task.fields[place]}{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        ]
-        self._bars = Progress(*columns, console=self._console, transient=True)
-        self._tasks: list[tuple[str, str, TaskID]] = []
-        self._place = ""
-
-    def begin(self, name: str) -> None:
-        """Start the bar of a step."""
-        if not self._tasks:
-            self._bars.start()
-        where = "  " if self._tasks else self._place
-        self._tasks.append((where, name, self._bars.add_task(name, total=None, place=where)))
-        self._place = ""
-
-    def overall(self, done: int, total: int) -> None:
-        """Number the steps."""
-        self._place = place(done, total)
-
-    def progress(self, text: str, done: int, total: int) -> None:
-        """Move the bar, with *text* beside it."""
-        if self._tasks:
-            _, name, task = self._tasks[-1]
-            self._bars.update(task, description=f"{name}: {text}", completed=done, total=total or None)
-        if self._verbose:
-            self._console.print(f"  {text}", markup=False, highlight=False)
-
-    def end(self, record: StepRecord) -> None:
-        """Remove the bar and print the step."""
-        where, _, task = self._tasks.pop()
-        self._bars.remove_task(task)
-        if not self._tasks:
-            self._bars.stop()
-        self._console.print(f"{where}{line(record)}", markup=False, highlight=False)
-
-    def warn(self, text: str) -> None:
-        """Print the warning; the bar stays below it."""
-        self._console.print(f"headrace: warning: {text}", style="yellow", markup=False, highlight=False, soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.build.arrays import plain_arrays
 from headrace.build.journal import Journal
-from headrace.errors import HeadraceError, InputError, ToolError, VerificationError
+from headrace.errors import HeadraceError, InputError, ToolError, VerificationError, counted
 from headrace.ir import Array
 
 if TYPE_CHECKING:
@@ -65,11 +65,24 @@ def simulate_core(
     head = design.core_feeds(feeds)
     packed = design.hardware.pack_frames(head)
     with journal.step("simulate") as note, _as_headrace_errors():
-        result = headrace_sim.simulate(folder, packed, engine=engine, **options)
+        journal.progress("preparing the simulator")
+        told = _teller(design, len(next(iter(packed.values()))), int(options.get("pace", 0)), journal)
+        result = headrace_sim.simulate(folder, packed, engine=engine, progress=told, **options)
         how = "cached" if result.cached else f"compiled in {result.build_seconds:.1f} s"
         note(f"{result.cycles:,} cycles, {engine} engine, simulator {how}")
     core = design.hardware.unpack_frames(result.outputs)
     return Simulation(_real_outputs(design, head, core), core, result)
+
+
+def _teller(design: Design, frames: int, pace: int, journal: Journal) -> Callable[[int, int], None]:
+    """Tells *journal* how far a simulation is, in cycles, of as many as the schedule and the frames so far suggest."""
+    expected = design.performance.latency + (frames - 1) * max(design.performance.interval, pace)
+
+    def tell(out: int, cycles: int) -> None:
+        total = expected if out < 2 else round(cycles * frames / out)
+        journal.progress(f"{out:,} of {counted(frames, 'frame')} out, cycles", cycles, max(total, cycles))
+
+    return tell
 
 
 def csim_core(

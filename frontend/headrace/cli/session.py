@@ -58,9 +58,12 @@ FoldingFile = Annotated[Path | None, typer.Option("--folding", metavar="F.json",
 
 def new_journal() -> Journal:
     """What a command says while it works, as loud as its options ask."""
-    from headrace.build.journal import Journal, attended_journal
+    from headrace.build.journal import Journal
+    from headrace.build.listeners import EventListener, attended_journal
 
-    return Journal() if Session.verbosity < 0 else attended_journal(Session.verbosity > 0)
+    if Session.verbosity < 0:
+        return Journal()
+    return Journal(EventListener()) if Session.json else attended_journal(Session.verbosity > 0)
 
 
 def told_as_json(command: str, data: Callable[[], Mapping[str, object]], journal: Journal | None = None) -> bool:

@@ -3,7 +3,7 @@
 // cycle by cycle, so that both give equal results for equal seeds.
 //
 // Run in a folder that holds job.txt and input<i>.bin; writes <group><i>.bin (words), <group><i>.cyc
-// (cycle of each word, uint64) for the groups input, output and stream, and status.json.
+// (cycle of each word, uint64) for the groups input, output and stream, and status.json; now and then, progress.txt.
 
 #include "driver.h"
 
@@ -11,6 +11,8 @@
 #include "verilated_cov.h"
 #endif
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -175,6 +177,29 @@ void write_file(const std::string& path, const std::vector<T>& data) {
     if (!out) die("cannot write " + path);
 }
 
+// Leaves in progress.txt how far the run is: whole frames that came out, and cycles. progress.py reads it.
+class Progress {
+public:
+    uint64_t period = 0;  // milliseconds from one time to the next
+
+    template <typename Frames>
+    void look(uint64_t cycle, Frames frames) {
+        if (cycle % kLookCycles) return;
+        const auto now = std::chrono::steady_clock::now();
+        if (now - last_ < std::chrono::milliseconds(period)) return;
+        last_ = now;
+        {
+            std::ofstream out("progress.new");
+            out << frames() << " " << cycle << "\n";
+        }
+        std::rename("progress.new", "progress.txt");  // a reader sees it whole
+    }
+
+private:
+    static constexpr uint64_t kLookCycles = 256;  // between two looks at the clock
+    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
 class Run {
 public:
     Run(Model& model, std::ifstream& job) : model_(model), master_(model.control) {
@@ -185,6 +210,7 @@ public:
             else if (key == "tail") job >> tail_;
             else if (key == "reset") job >> reset_cycles_;
             else if (key == "pace") job >> pace_;
+            else if (key == "tell") job >> told_.period;
             else if (key == "control") {
                 Stall stall;
                 job >> stall.key >> stall.threshold;
@@ -223,6 +249,7 @@ public:
             settle();
             if (sample()) progress = cycle_;
             rise();
+            told_.look(cycle_, [this] { return frames_out(); });
             if (end_ == kNever && complete() && master_.finished()) end_ = cycle_ + tail_;
             if (cycle_ >= end_) outcome = "done";
             else if (end_ == kNever && cycle_ - progress >= timeout_) outcome = "deadlock";
@@ -347,6 +374,12 @@ private:
         return true;
     }
 
+    uint64_t frames_out() const {
+        uint64_t least = frames_;
+        for (const Channel& out : outputs_) least = std::min(least, out.count() / out.words_per_frame);
+        return least;
+    }
+
     void write(const char* outcome) const {
         std::string text = "{\"outcome\": \"" + std::string(outcome)
                            + "\", \"cycles\": " + std::to_string(cycle_) + ", \"violations\": [";
@@ -390,6 +423,7 @@ private:
     Master master_;
     std::vector<Channel> inputs_, outputs_, streams_;
     std::vector<Violation> violations_;
+    Progress told_;
     std::string wave_;
     uint64_t frames_ = 0, timeout_ = 0, tail_ = 0, reset_cycles_ = 0, pace_ = 0, cycle_ = 0, time_ = 0;
     uint64_t start_ = kNever;  // the cycle from which on frames may enter
