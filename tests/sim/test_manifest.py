@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from headrace_sim import ManifestError, load
+from headrace_sim import ArrayError, ControlScript, ManifestError, Read, SimulationError, Write, load, simulate
+from headrace_sim.manifest import from_dict
 from sim import designs
 
 
@@ -108,3 +110,26 @@ def test_unreadable(tmp_path: Path) -> None:
     (tmp_path / "design.json").write_text("{")
     with pytest.raises(ManifestError, match="not a JSON file"):
         load(tmp_path)
+
+
+def test_a_control_interface_is_named_and_has_a_width(tmp_path: Path) -> None:
+    (tmp_path / "rtl").mkdir()
+    (tmp_path / "rtl" / "a.sv").write_text("")
+    ports = {"bits": 1, "encoding": "unsigned", "elements_per_word": 1, "frame_elements": 1, "tdata_bits": 8}
+    ends = {"inputs": [{"port": "i", "tensor": "x", **ports}], "outputs": [{"port": "o", "tensor": "y", **ports}]}
+    data = {"format": "headrace-design", "version": 1, "name": "a", "top": "a", "sources": ["rtl/a.sv"], **ends}
+    plain = from_dict(data, tmp_path)
+    assert "control" not in json.loads(plain.to_json())
+    control = from_dict({**data, "control": "s_axi_control", "control_address_bits": 13}, tmp_path)
+    assert from_dict(json.loads(control.to_json()), tmp_path) == control
+    with pytest.raises(ManifestError, match=r"control_address_bits=0 is outside 3\.\.64"):
+        from_dict({**data, "control": "s_axi_control"}, tmp_path)
+    with pytest.raises(ManifestError, match="not a plain SystemVerilog identifier"):
+        from_dict({**data, "control": "a b", "control_address_bits": 13}, tmp_path)
+    frames = {"x": np.zeros((1, 1), np.int64)}
+    with pytest.raises(SimulationError, match="has no control interface"):
+        simulate(plain, frames, control=ControlScript())
+    with pytest.raises(ArrayError, match="addresses are 0 to 0x1fff"):
+        simulate(control, frames, control=ControlScript((Read(0x2000),)))
+    with pytest.raises(ArrayError, match="data are 32 bits"):
+        simulate(control, frames, control=ControlScript((Write(0, 1 << 32),)))

@@ -206,7 +206,8 @@ class Analysis:
         own = np.broadcast_shapes((1,) * len(x.shape), *shapes)
         if isinstance(x, Joined):
             try:
-                found = self._joint(JointFunction.of(x, np.broadcast_shapes(own, parameter_shape(x)), quantizer))
+                function = JointFunction.of(x, np.broadcast_shapes(own, parameter_shape(x)), quantizer)
+                found = self._joint(function, quantizer.levels)
                 if found is None:
                     return self.quantize(self.tensor(x), quantizer)
             except NotExact as reason:
@@ -349,15 +350,24 @@ class Analysis:
         steps = dequantizing_steps(scale, np.zeros(()))
         return Scaled(value, x.shape, part.lo, part.hi, scale, np.zeros_like(scale), steps)
 
-    def _joint(self, f: JointFunction) -> tuple[Value, Int, Int] | None:
-        """Emit a function of several tensors; None when no combination of moderate size gives it."""
+    def _joint(self, f: JointFunction, levels: IntRange) -> tuple[Value, Int, Int] | None:
+        """Emit a function of several tensors; None when no combination of moderate size gives it.
+
+        *levels* are as of :meth:`_emit_function`.
+        """
         if len(f.sources) == 1:
             leaf = f.x.leaves[0]
             try:
-                return self._emit_function(leaf, OneSource(f.shape, *bounds_over(leaf, f.shape), f), self._node)
+                return self._emit_function(leaf, OneSource(f.shape, *bounds_over(leaf, f.shape), f), self._node, levels)
             except NotExact:
                 return None
         found = combine(f)
+        asked = self.asked.get(self.target.unique_name(self._node))
+        if found is not None and asked is not None:
+            ops = (found.op,) if found.then is None else (found.op, found.then)
+            (op,), *ends = _any_thresholds(asked, ops, levels)
+            lo, hi = (np.broadcast_to(end, found.lo.shape) for end in ends)
+            found = replace(found, op=op, lo=lo, hi=hi)
         return None if found is None else (self._emit_combination(f, found, self._node), found.lo, found.hi)
 
     def _emit_combination(self, f: JointFunction, found: Combination, name: str) -> Value:

@@ -72,7 +72,9 @@ class Budget:
         return replace(self, available=Resources(**left))
 
 
-def solve_within(graph: Graph, budget: Budget, target: int | None = None, limits: Limits | None = None) -> Graph:
+def solve_within(
+    graph: Graph, budget: Budget, target: int | None = None, limits: Limits | None = None, counters: bool = False
+) -> Graph:
     """*graph* folded so that it fits *budget*: for *target* as cheaply as known, without one as fast as fits.
 
     What counts is the estimate of the whole design: layers, width converters, FIFOs of the depths that they get.
@@ -82,6 +84,7 @@ def solve_within(graph: Graph, budget: Budget, target: int | None = None, limits
         budget: the most that may be taken.
         target: cycles a frame.
         limits: widths that no layer may exceed.
+        counters: whether the design counts what happens on its streams, which takes resources too.
 
     Raises:
         FoldingError: when even the smallest folding, or that for *target*, does not fit; names the resource and the
@@ -98,14 +101,14 @@ def solve_within(graph: Graph, budget: Budget, target: int | None = None, limits
         found = fits(target) if target is not None else _fastest(problem.range, fits)
         if found is None:
             break
-        whole = performance(insert_fifos(insert_width_converters(found.graph)))
+        whole = performance(insert_fifos(insert_width_converters(found.graph)), counters)
         if not budget.exceeded(whole.resources):
             return found.graph
         deeper = {kind: max(getattr(whole.resources, kind) - getattr(found.resources, kind), 0.0) for kind in KINDS}
         left = budget.less(Resources(**deeper))
     if whole is None:
         smallest = problem.solve(problem.range[1] if target is None else target)
-        whole = performance(insert_width_converters(smallest.graph))
+        whole = performance(insert_width_converters(smallest.graph), counters)
     raise _too_small(whole, budget, target)
 
 

@@ -100,7 +100,7 @@ def fold_for_rate(design: HardwareDesign, goal: Goal) -> HardwareDesign:
 
 def _solved(design: HardwareDesign, cycles: int | None, goal: Goal) -> Graph:
     if goal.budget is not None:
-        return solve_within(design.graph, goal.budget, cycles, Limits(goal.widest))
+        return solve_within(design.graph, goal.budget, cycles, Limits(goal.widest), design.counters)
     return solve_folding(design.graph, cycles, goal.widest)
 
 
