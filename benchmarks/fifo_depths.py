@@ -38,6 +38,8 @@ NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "cnv": partial(networks.cnv, 2, 2, True, 8),
     "mobilenet": partial(networks.mobilenet, 32, 4, 5, 10),
     "resnet": partial(networks.resnet50, 64, 16),
+    "unet": partial(networks.unet, 16, 4, 2),
+    "keyword-spotting": partial(networks.keyword_spotting, (25, 10), 16, 2),
 }
 
 

@@ -177,11 +177,46 @@ def resnet50(size: int = 224, divided: int = 1) -> onnx.ModelProto:
     return b.model((3, size, size), b.head(y, channels))
 
 
+def unet(size: int = 64, width: int = 16, levels: int = 3, classes: int = 4) -> onnx.ModelProto:
+    """U-Net for images of *size*, 4 bits: on each of *levels* two convolutions and a pool on the way down; on the way
+    up the nearest neighbour, a concat with the level's own result, and a convolution."""
+    b = Builder(4, 4)
+    y, channels, kept = b.quant("x", 0.0157, 8, True), 3, []
+    for level in range(levels):
+        out = width << level
+        for inputs in (channels, out):
+            y = b.activation(b.conv(y, (inputs, out), 3))
+        kept.append((y, out))
+        y, channels = b.pool(y, 2, 2), out
+    y = b.activation(b.conv(y, (channels, channels), 3))
+    for other, out in reversed(kept):
+        scales = b.constant([1, 1, 2, 2])
+        wide = b.node(
+            "Resize", y, "", scales, mode="nearest", nearest_mode="floor", coordinate_transformation_mode="asymmetric"
+        )
+        y = b.activation(b.conv(b.node("Concat", wide, other, axis=1), (channels + out, out), 3))
+        channels = out
+    return b.model((3, size, size), b.conv(y, (channels, classes), 1))
+
+
+def keyword_spotting(size: tuple[int, int] = (49, 10), width: int = 64, blocks: int = 4) -> onnx.ModelProto:
+    """DS-CNN for keyword spotting on spectrograms of *size*, 4 bits: a strided convolution and *blocks* depthwise
+    separable ones of *width* channels, twelve classes."""
+    b = Builder(4, 4)
+    y = b.activation(b.conv(b.quant("x", 0.0157, 8, True), (1, width), 3, 2))
+    for _ in range(blocks):
+        y = b.activation(b.conv(y, (width, width), 3, groups=width))
+        y = b.activation(b.conv(y, (width, width), 1))
+    return b.model((1, *size), b.head(y, width, 12))
+
+
 NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "tfc-w2a2": tfc,
     "cnv-w2a2": cnv,
     "mobilenet-w4a4": mobilenet,
     "resnet50-w4a4": resnet50,
+    "unet-w4a4": unet,
+    "keyword-spotting-w4a4": keyword_spotting,
     "cnv-w1a1": partial(cnv, 1, 1),
     "cnv-w1a2": partial(cnv, 1, 2),
 }

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.ir import Graph, IntRange, TensorType, Value
 from headrace.schedule.fifos import fifo_depths
-from headrace.schedule.steady import Flow, first_frame_latency, steady_flows
+from headrace.schedule.steady import Flow, Pace, first_frame_latency, steady_flows
 from headrace.schedule.streams import Link, layers
 from headrace.schedule.tokens import token_times
 
@@ -83,7 +83,7 @@ def test_a_shallow_fifo_beside_a_long_branch_stalls() -> None:
 
 
 def flows(graph: Graph, even: bool) -> dict[Link, Flow]:
-    return {link: flow for _, link, flow in steady_flows(graph, [(even, {})])}
+    return {link: flow for _, link, flow in steady_flows(graph, [Pace(even)])}
 
 
 @pytest.mark.parametrize("even", [True, False])

@@ -10,7 +10,7 @@ from headrace.ir import Graph
 from headrace.layers.base import Layer, StreamType
 from headrace.layers.fifo import FIFO
 from headrace.schedule.inserting import insert_layers
-from headrace.schedule.steady import LINK_LATENCY, steady_flows
+from headrace.schedule.steady import LINK_LATENCY, Pace, steady_flows
 from headrace.schedule.streams import Link, boundary_stream, layers, links, rebuild, target_stream
 
 SHALLOWEST = 2
@@ -19,8 +19,11 @@ SHALLOWEST = 2
 ROUNDS = 6
 """Most times that a schedule is made; the last time, every FIFO is taken to be slow."""
 
-HOPEFUL = 1.25
-"""A schedule that needs so many times the bits of the best is not pursued."""
+HOPEFUL = 1.02
+"""A schedule that does not hold and needs so many times the bits of the best is not made again."""
+
+HOPELESS, SOME_BITS = 1.5, 4096
+"""A schedule is given up when up to some layer it needs so many times the bits of the best, and so many more."""
 
 Depths = dict[Link, int]
 
@@ -33,6 +36,7 @@ class _Attempt:
     """
 
     even: bool
+    relays: bool
     latency: dict[Link, int] = field(default_factory=dict)
     depths: Depths = field(default_factory=dict)
 
@@ -48,14 +52,14 @@ class _Attempt:
 def fifo_depths(graph: Graph, styles: Mapping[Link, str] | None = None) -> Depths:
     """Words that each link of *graph* must hold; *styles* are the ``ram_style`` of FIFOs where it is not ``auto``.
 
-    Of the two paces of :class:`~headrace.schedule.steady.Walk`, both of which give schedules that are proven to be
-    reached, the one that needs fewer bits is taken. A word passes a shallow FIFO faster than a deep one, and how long
+    Of the kinds of :class:`~headrace.schedule.steady.Pace`, all of which give schedules that are proven to be reached,
+    the one that needs fewest bits is taken. A word passes a shallow FIFO faster than a deep one, and how long
     it takes decides how deep the FIFOs beside it must be: schedules are made again with the FIFOs that became deep.
     """
     streams = {link: boundary_stream(graph, link) for link in links(graph)}
     best: Depths = {}
     fewest: int | None = None
-    attempts = [_Attempt(True), _Attempt(False)]
+    attempts = [_Attempt(even, relays) for relays in (True, False) for even in (True, False)]
     for left in reversed(range(ROUNDS)):
         if left == 0:
             attempts = [replace(a, latency=dict.fromkeys(streams, LINK_LATENCY)) for a in attempts]
@@ -74,12 +78,21 @@ def fifo_depths(graph: Graph, styles: Mapping[Link, str] | None = None) -> Depth
     return best
 
 
-def _attempt(graph: Graph, attempts: Sequence[_Attempt], streams: Mapping[Link, StreamType]) -> None:
-    """Make the schedules of *attempts*, side by side, and note the depths that they need."""
+def _attempt(graph: Graph, attempts: list[_Attempt], streams: Mapping[Link, StreamType]) -> None:
+    """Make the schedules of *attempts*, side by side, note the depths that they need, and drop what is hopeless."""
     for attempt in attempts:
         attempt.depths = dict.fromkeys(streams, SHALLOWEST)
-    for number, link, flow in steady_flows(graph, [(a.even, a.latency) for a in attempts]):
+    bits = dict.fromkeys(range(len(attempts)), 0)
+    given_up: set[int] = set()
+    for number, link, flow in steady_flows(graph, [Pace(a.even, a.relays, a.latency) for a in attempts], given_up):
         attempts[number].depths[link] = max(flow.occupancy(), SHALLOWEST)
+        left = [k for k in bits if k not in given_up]
+        if number == left[-1]:  # all have come to this link
+            for k in left:
+                bits[k] += attempts[k].depths[link] * streams[link].word_bits
+            fewest = min(bits[k] for k in left)
+            given_up |= {k for k in left if bits[k] > HOPELESS * fewest + SOME_BITS}
+    attempts[:] = [attempt for number, attempt in enumerate(attempts) if number not in given_up]
 
 
 def insert_fifos(graph: Graph, settings: Mapping[str, Mapping[str, str]] | None = None) -> Graph:

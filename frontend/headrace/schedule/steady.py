@@ -77,37 +77,52 @@ def _smallest(enough: Callable[[int], bool]) -> int:
     return high
 
 
+@dataclass(frozen=True)
+class Pace:
+    """What a schedule is like; all are admissible, and which of them needs least memory depends on the graph.
+
+    Attributes:
+        even: whether layers that are faster than the slowest spread their work over the interval, or do it as soon as
+            they can and rest.
+        relays: whether what a pipeline can lose is made up for at its end, past all the layers that hand on a word in
+            every cycle, or behind each of them.
+        latency: most cycles that a link adds to a word, where it is more than one.
+    """
+
+    even: bool
+    relays: bool = True
+    latency: Mapping[Link, int] = field(default_factory=dict)
+
+
 @dataclass(eq=False)
 class Walk:
     """One schedule in the making: layers come in topological order, and leave the flows that they complete.
 
     Attributes:
         interval: cycles between frames.
-        even: whether layers that are faster than the slowest spread their work over the interval, or do it as soon as
-            they can and rest. Both are admissible; which of them needs less memory depends on the graph.
-        latency: most cycles that a link adds to a word, where it is more than one.
+        pace: how they work.
     """
 
     interval: int
-    even: bool
-    latency: Mapping[Link, int] = field(default_factory=dict)
+    pace: Pace
     _pushed: dict[Link, tuple[Times, int]] = field(default_factory=dict)
 
     def visit(
         self, times: TokenTimes, incoming: Sequence[Link], outgoing: Sequence[Link]
     ) -> Iterator[tuple[Link, Flow]]:
         """Run a layer; what it reads from a graph input, where words are there when they are wanted, is no flow."""
-        if times.relays and incoming[0] in self._pushed:
+        if self.pace.relays and times.relays and incoming[0] in self._pushed:
             yield self._relay(times, incoming[0], outgoing)
             return
-        pace = _spread(times.cycles, self.interval) if self.even else _as_it_is
+        even = self.pace.even
+        pace = _spread(times.cycles, self.interval) if even else _as_it_is
         reads = [pace(times.reads[link.target.port]) for link in incoming]
         arrivals = {
-            link: (at, self._pushed[link][0] + self.latency.get(link, 1))
+            link: (at, self._pushed[link][0] + self.pace.latency.get(link, 1))
             for link, at in zip(incoming, reads, strict=True)
             if link in self._pushed
         }
-        offset = _offsets(_demands(arrivals.values()), 0 if self.even else self.interval - times.cycles)
+        offset = _offsets(_demands(arrivals.values()), 0 if even else self.interval - times.cycles)
         for link in outgoing:
             local = pace(times.writes[link.source.port])
             self._pushed[link] = local + offset(local) + times.delay, times.delay
@@ -122,7 +137,7 @@ class Walk:
         """Hand every word on as it comes, as the end of the pipeline before: the link on the way waits for nothing, and
         what the pipeline can lose is made up for behind it, where words are narrower as a rule."""
         pushed, delay = self._pushed.pop(incoming)
-        passed = self.latency.get(incoming, 1)
+        passed = self.pace.latency.get(incoming, 1)
         through = passed + int(times.writes[0][0] - times.reads[0][0]) + times.delay
         for link in outgoing:
             self._pushed[link] = pushed + through, delay + through
@@ -136,23 +151,28 @@ class Walk:
         return moved
 
 
-def steady_flows(graph: Graph, paces: Sequence[tuple[bool, Mapping[Link, int]]]) -> Iterator[tuple[int, Link, Flow]]:
+def steady_flows(
+    graph: Graph, paces: Sequence[Pace], given_up: Collection[int] = ()
+) -> Iterator[tuple[int, Link, Flow]]:
     """The flows of all links between layers of *graph*, for schedules that are made side by side.
 
     Args:
         graph: layers in their final folding, without FIFOs.
-        paces: ``even`` and ``latency`` per schedule, as for :class:`Walk`.
+        paces: one per schedule.
+        given_up: numbers of schedules that are not continued; there may be more each time.
 
     Yields:
         The number of the schedule, the link, and its flow in that schedule. No flow is kept here.
     """
     found = layers(graph)
     interval = max((layer.cycles for layer in found.values()), default=1)
-    walks = [Walk(interval, even, latency) for even, latency in paces]
+    walks = [Walk(interval, pace) for pace in paces]
     incoming, outgoing = _by_node(links(graph))
     for node, layer in found.items():
         times = token_times(layer)
         for number, walk in enumerate(walks):
+            if number in given_up:
+                continue
             for link, flow in walk.visit(times, incoming[node], outgoing.get(node, ())):
                 yield number, link, flow
 
