@@ -18,17 +18,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from resource_points import ROWS, signed, unsigned
 
 from headrace.ir import IntRange
 from headrace.ir.exact import accumulator_range
 from headrace.layers import Layer, StreamType
-from headrace.layers.add_streams import AddStreams
 from headrace.layers.fifo import FIFO
-from headrace.layers.label_select import LabelSelect
-from headrace.layers.lookup import Lookup
-from headrace.layers.max_pool import MaxPool
 from headrace.layers.mvau import MVAU
-from headrace.layers.pad import Pad
 from headrace.layers.swg import SWG
 from headrace.layers.thresholding import Thresholding
 from headrace.layers.vvau import VVAU
@@ -47,14 +43,6 @@ class Point(NamedTuple):
     name: str
     layer: Layer
     held_out: bool
-
-
-def unsigned(bits: int) -> IntRange:
-    return IntRange(0, (1 << bits) - 1)
-
-
-def signed(bits: int) -> IntRange:
-    return IntRange(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
 def mvau(mw: int, mh: int, pe: int, simd: int, x: IntRange, w: IntRange, seed: int) -> MVAU:
@@ -129,28 +117,10 @@ def points() -> Iterator[Point]:
         yield Point(f"SWG {shape}", swg(*shape), k % 3 == 1)
     for k, shape in enumerate([(8, 8, 2, 1, 4, 4), (8, 16, 4, 3, 4, 3), (10, 8, 2, 9, 4, 4), (12, 16, 4, 1, 3, 3)]):
         yield Point(f"VVAU {shape}", vvau(*shape, k), k % 2 == 1)
-    for k, (size, channels, pe) in enumerate([(8, 16, 4), (12, 32, 8), (16, 8, 8)]):
-        stream = StreamType((size, size, channels), unsigned(4))
-        yield Point(
-            f"MaxPool {size} {channels} PE {pe}", MaxPool(stream, (2, 2), (2, 2), (1, 1), ((0, 0), (0, 0)), pe), k == 1
-        )
-        yield Point(
-            f"Pad {size} {channels} SIMD {pe}", Pad(stream, ((1, 1), (1, 1), (0, 0)), (1, 1, 1), 0 * ONES, pe), k == 1
-        )
-        yield Point(f"Lookup {channels} PE {pe}", lookup(channels, pe, 5 + k), k == 1)
-        vector = StreamType((channels,), signed(10))
-        yield Point(f"LabelSelect {channels} PE {pe}", LabelSelect(vector, pe=pe), k == 1)
-        yield Point(f"AddStreams {channels} PE {pe}", add(channels, pe, 4 + 2 * k), k == 1)
-
-
-def lookup(channels: int, pe: int, bits: int) -> Lookup:
-    table = np.random.default_rng(bits).integers(-8, 8, (channels, 1 << bits))
-    return Lookup(table, StreamType((channels,), signed(bits)), signed(4), pe)
-
-
-def add(channels: int, pe: int, bits: int) -> AddStreams:
-    stream = StreamType((channels,), signed(bits))
-    return AddStreams((stream, stream), pe=pe)
+    for row in ROWS:
+        for held_out, shapes in ((False, row.fit), (True, row.held_out)):
+            for shape in shapes:
+                yield Point(f"{row.name} {shape}", row.make(*shape), held_out)
 
 
 def measure(point: Point, family: str) -> float | None:

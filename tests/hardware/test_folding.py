@@ -256,10 +256,22 @@ def test_files_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> N
 
 def test_settings_without_effect_are_noted_in_the_design() -> None:
     design = to_hardware(mlp())
-    scheduled = schedule(design, Settings(folding={"MVAU_0": {"PE": 2, "ram_style": "block"}}))
+    scheduled = schedule(design, Settings(folding={"MVAU_0": {"PE": 2, "mem_mode": "external"}}))
     assert scheduled.graph.op("fc0").folding["PE"] == 2
     assert len(scheduled.notes) == 1
-    assert "ram_style has no effect" in scheduled.notes[0]
+    assert "mem_mode has no effect" in scheduled.notes[0]
+
+
+def test_memories_of_weights() -> None:
+    """``ram_style`` chooses the memory of one layer, or of all of a kind, and is written again."""
+    settings = {"Defaults": {"ram_style": ["distributed", ["MVAU"]]}, "MVAU_0": {"ram_style": "ultra"}}
+    applied = apply_folding(unfolded(), settings)
+    found = layers(applied.graph)
+    assert (found["fc0"].ram_style, found["fc1"].ram_style, found["act0"].ram_style) == ("ultra", "distributed", "auto")
+    assert found["fc0"].resources().uram > 0
+    assert write_folding(applied.graph)["MVAU_0"]["ram_style"] == "ultra"
+    with pytest.raises(FoldingError, match=r"'fc0' \(MVAU\).*ram_style='blok' is not one of auto.*'block'.*MVAU_0"):
+        apply_folding(unfolded(), {"MVAU_0": {"ram_style": "blok"}})
 
 
 def test_a_rate_and_a_file_together() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import headrace
@@ -15,8 +17,9 @@ from headrace.errors import InputError, ToolError
 from headrace.ir import IntRange
 from headrace.layers import StreamType
 from headrace.layers.fifo import FIFO
+from headrace.layers.mvau import MVAU
 from headrace.synth import FAMILIES, Settings, Utilisation, synthesise, tools, unit_of_layer
-from headrace.synth.results import read_synthesis
+from headrace.synth.results import UnitResult, read_synthesis
 
 STREAM = StreamType((8,), IntRange(0, 15))
 
@@ -91,6 +94,26 @@ def test_every_style_of_a_fifo_is_inferred() -> None:
     for family, style in (("ecp5", "srl"), ("ice40", "distributed"), ("xc7", "ultra"), ("ice40", "ultra")):
         (failed,) = synthesise([unit_of_layer(FIFO(wide, 5, style))], FAMILIES[family], Settings(jobs=1)).failed
         assert "lacks" in failed.error
+
+
+@pytest.mark.usefixtures("real")
+def test_every_memory_of_weights_is_inferred() -> None:
+    weights = np.random.default_rng(0).integers(-8, 8, (64, 64))
+    reach = int(np.abs(weights).sum(axis=0).max()) * 15
+    layer = MVAU(weights, StreamType((64,), IntRange(0, 15)), IntRange(-reach, reach), 2, 4)
+
+    def of(style: str) -> UnitResult:
+        unit = unit_of_layer(replace(layer, ram_style=style))
+        return synthesise([unit], FAMILIES["xcup"], Settings(jobs=1)).units[0]
+
+    found = {style: of(style).used for style in ("auto", "distributed", "block")}
+    assert found["auto"] == found["block"]
+    assert found["block"] is not None
+    assert found["block"].bram18 == layer.resources().bram18 == 1
+    assert found["distributed"] is not None
+    assert found["distributed"].brams == 0
+    assert found["distributed"].luts > found["block"].luts + 256
+    assert "UltraRAM" in of("ultra").error
 
 
 @pytest.mark.usefixtures("real")

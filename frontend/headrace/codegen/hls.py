@@ -69,7 +69,7 @@ class Table:
         if table.depth == 1:
             return (f"ARRAY_PARTITION variable={self.name} type=complete dim=0",)
         kind = "rom_1p" if table.ports == 1 else "rom_np"
-        impl = "bram" if table.storage == "block" else "lutram"
+        impl = {"block": "bram", "ultra": "uram"}.get(table.storage, "lutram")
         storage = f"BIND_STORAGE variable={self.name} type={kind} impl={impl}"
         partition = [f"ARRAY_PARTITION variable={self.name} type=complete dim={dim}" for dim in table.apart]
         reshape = [f"ARRAY_RESHAPE variable={self.name} type=complete dim={dim}" for dim in table.together]

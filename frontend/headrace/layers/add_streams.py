@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from headrace.adder_graph.digits import signed_digits
 from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import IntAdd
@@ -81,17 +82,23 @@ class AddStreams(Layer):
         x, y = inputs
         return (self.factors[0] * x.astype(np.int64) + self.factors[1] * y.astype(np.int64),)
 
+    @property
+    def digits(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """Per factor its signed digits, ``(shift, sign)``, a positive one first where there is one: what is added."""
+        return tuple(tuple(sorted(signed_digits(f), key=lambda d: -d[1])) for f in self.factors)
+
     def resources(self) -> Resources:
-        """One carry chain a sum, and one for every further bit set in a factor."""
-        chains = 1 + sum(max(abs(factor).bit_count() - 1, 0) for factor in self.factors)
+        """One carry chain a sum: one for every digit of the factors but the first."""
+        chains = max(sum(len(digits) for digits in self.digits) - 1, 1)
         word = self.outputs[0].word_bits
-        return Resources(lut=chains * word + 4, ff=word + 1)
+        return Resources(lut=chains * word + 2, ff=word + 1)
 
     def rtl(self) -> RtlModule:
         context = {
             "inputs": self.inputs,
             "used_bits": [min(stream.bits, self.output.bits) for stream in self.inputs],
             "factors": self.factors,
+            "digits": self.digits,
             "output": self.output,
             "pe": self.pe,
             "out_bits": self.outputs[0].word_bits,

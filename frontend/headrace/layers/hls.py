@@ -22,7 +22,7 @@ class HlsTable:
         element: range of the values, which fixes their type.
         together: dimensions (from 1) whose entries are read at once, at the same address: one wide memory.
         apart: dimensions whose entries are read at once, each at an address of its own: separate memories.
-        storage: ``"block"`` or ``"distributed"``; without meaning when nothing is left to address.
+        storage: ``"block"``, ``"distributed"`` or ``"ultra"``; without meaning when nothing is left to address.
         ports: how many entries are read from one memory at once.
     """
 

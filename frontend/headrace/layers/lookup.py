@@ -12,7 +12,7 @@ from headrace.ir import Array, IntRange
 from headrace.ir.integer import Lookup as LookupOp
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
-from headrace.layers.memory import Int, index_bits, memory_resources, memory_text, ram_style
+from headrace.layers.memory import Int, index_bits, memory_resources, memory_text, ram_style, rom_attribute
 from headrace.layers.pointwise import Pointwise
 from headrace.numerics import interleave_channels
 
@@ -82,7 +82,7 @@ class Lookup(Pointwise):
             "y_bits": self.output.bits,
             "group_bits": index_bits(self.groups),
             "depth": self.depth,
-            "rom_style": ram_style(self.depth, self.output.bits),
+            "rom_style": rom_attribute(self.depth, self.output.bits),
         }
         return RtlModule("lookup.sv.j2", context, self._memories(lanes))
 

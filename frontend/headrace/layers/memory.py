@@ -112,6 +112,12 @@ def block_rams(depth: int, width: int) -> int:
     return min(b * ceil(width / bits) * ceil(depth / n) for b, n, bits in shapes if n >= min(depth, deepest))
 
 
+def rom_attribute(depth: int, width: int, asked: str = "auto") -> str:
+    """What the RTL of a memory of constants says of its place; empty where synthesis chooses as it would anyway."""
+    style = ram_style(depth, width, asked)
+    return "" if (asked, style) == ("auto", "distributed") else style
+
+
 def memory_resources(depth: int, width: int, asked: str = "auto") -> Resources:
     """Estimate of a memory: 64 bits a LUT, or blocks."""
     style = ram_style(depth, width, asked)
@@ -157,10 +163,12 @@ class Table:
     Args:
         words: ``(depth, elements)``.
         range: of the elements.
+        asked: ``ram_style`` of the layer.
     """
 
     words: Int
     range: IntRange
+    asked: str = "auto"
 
     @property
     def depth(self) -> int:
@@ -184,5 +192,5 @@ class Table:
 
     @property
     def style(self) -> str:
-        """Kind of memory to ask the synthesis tool for."""
-        return ram_style(self.depth, self.width)
+        """Kind of memory to ask the synthesis tool for; empty where it may choose."""
+        return rom_attribute(self.depth, self.width, self.asked)

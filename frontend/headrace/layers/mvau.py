@@ -20,11 +20,13 @@ from headrace.layers.base import Layer, Resources, RtlModule, StreamType, diviso
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import (
     Int,
+    check_ram_style,
     element_type,
     index_bits,
     memory_resources,
     partial_sums,
     ram_style,
+    rom_attribute,
     rom_resources,
     value_range,
 )
@@ -83,6 +85,7 @@ class MVAU(Layer):
         output: range of the results, which must be proven by the caller.
         bias: ``(MH,)``, added to the sums before ``rounding``.
         rounding: what is applied to the sums, in style ``graph``.
+        ram_style: where weights are: ``auto``, ``distributed``, ``block`` or ``ultra``.
         writable: integers that may take the place of any weight at run time; None for constants.
     """
 
@@ -98,6 +101,7 @@ class MVAU(Layer):
     bias: Int | None = None
     rounding: Rounding | None = None
     writable: IntRange | None = field(default=None, metadata=QUIET)
+    ram_style: str = field(default="auto", metadata=QUIET)
 
     def __post_init__(self) -> None:
         if self.weights.shape[0] != self.stream.shape[-1]:
@@ -106,6 +110,7 @@ class MVAU(Layer):
             if value < 1 or whole % value:
                 valid = ", ".join(map(str, divisors(whole)))
                 raise FoldingError(f"MVAU: {name}={value} does not divide {whole}; valid: {valid}")
+        check_ram_style(self.ram_style, "MVAU")
         if self.style != "auto" and self.style not in self.legal_styles:
             what = "weights that are written at run time" if self.writable else "the operands"
             raise ValueError(f"style {self.style!r} does not fit {what}; possible: {self.legal_styles}")
@@ -345,9 +350,9 @@ class MVAU(Layer):
             dsp=ceil(self.pe / self.pack) * self.simd if self.arithmetic == "packed" else rows * dot.dsp,
         )
         if self.writable is not None:
-            total += parameter_resources(self.parameters)
+            total += parameter_resources(self.parameters, self.ram_style)
         elif not self.constant_weights:
-            total += rom_resources(self.nf * self.sf, lanes * self.weight_range.bits)
+            total += rom_resources(self.nf * self.sf, lanes * self.weight_range.bits, self.ram_style)
         if self.nf > 1:
             total += memory_resources(2 * self.sf, self.inputs[0].word_bits)
         return total
@@ -386,11 +391,11 @@ class MVAU(Layer):
             "sf_bits": index_bits(self.sf),
             "buffer_bits": index_bits(2 * self.sf),
             "constant": words_to_ints(weight_words)[0] if self.constant_weights else None,
-            "rom_style": ram_style(self.nf * self.sf, weight_bits),
+            "rom_style": rom_attribute(self.nf * self.sf, weight_bits, self.ram_style),
             "ram_style": ram_style(2 * self.sf, self.inputs[0].word_bits),
         }
         if self.parameters:
-            context["config"], memories = weight_memory(self.parameters[0])
+            context["config"], memories = weight_memory(self.parameters[0], self.ram_style)
             return RtlModule("mvau.sv.j2", context, memories, (*self._library, PARAMETER_RAM))
         memories = {} if self.constant_weights else {"weights": to_hex_text(weight_words, weight_bits)}
         return RtlModule("mvau.sv.j2", context, memories, self._library)
@@ -402,7 +407,7 @@ class MVAU(Layer):
             folded.reshape(-1, self.pe, self.simd),
             self.weight_range,
             together=(2, 3),
-            storage=ram_style(self.nf * self.sf, self.pe * self.simd * self.weight_range.bits),
+            storage=ram_style(self.nf * self.sf, self.pe * self.simd * self.weight_range.bits, self.ram_style),
         )
         parameters = (
             ("vectors", self.vectors),

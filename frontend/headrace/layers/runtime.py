@@ -39,12 +39,14 @@ class Config:
         column_bits: of the latter; 0 for memories of one column.
         depth: words.
         columns: the memories.
+        style: where they are to be.
     """
 
     address_bits: int
     column_bits: int
     depth: int
     columns: tuple[Column, ...]
+    style: str = "auto"
 
     @property
     def word_bits(self) -> int:
@@ -52,24 +54,24 @@ class Config:
         return index_bits(self.depth)
 
 
-def weight_memory(weights: Parameter) -> tuple[Config, dict[str, str]]:
-    """The columns of a memory of *weights*, and their contents by suffix."""
+def weight_memory(weights: Parameter, ram_style: str = "auto") -> tuple[Config, dict[str, str]]:
+    """The columns of a memory of *weights*, and their contents by suffix; *ram_style* is where they are to be."""
     texts = weights.column_texts()
     columns = tuple(Column(k, width, 32 * k, f"weights{k}") for k, (width, _) in enumerate(texts))
     memories = {column.memory: text for column, (_, text) in zip(columns, texts, strict=True)}
     depth = len(weights.words)
     bits = (len(columns) - 1).bit_length()
-    return Config(address_bits((weights,)), bits, depth, columns), memories
+    return Config(address_bits((weights,)), bits, depth, columns, ram_style), memories
 
 
-def parameter_resources(parameters: tuple[Parameter, ...]) -> Resources:
+def parameter_resources(parameters: tuple[Parameter, ...], asked: str = "auto") -> Resources:
     """Estimate of the memories of *parameters*, of the address that each holds, and of the way to and from them."""
     total = Resources(lut=16.0 + address_bits(parameters), ff=2.0)
     for p in parameters:
         depth = len(p.words)
         for k in range(p.columns):
             width = min(32, p.width - 32 * k)
-            memory = ram_resources(depth, width) if depth > 1 else Resources(ff=float(width))
+            memory = ram_resources(depth, width, asked) if depth > 1 else Resources(ff=float(width))
             total += memory + Resources(lut=2.0 * index_bits(depth))
         total += Resources(lut=32.0 * max(p.columns - 1, 0) / 2 + 2.0, ff=float(p.width + index_bits(depth)))
     return total

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -12,10 +12,11 @@ import numpy as np
 from headrace.adder_graph import Rounding
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import Activation
+from headrace.ir.op import QUIET
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.lookup import Lookup
-from headrace.layers.memory import Int, Table, index_bits, memory_resources, ram_style, rom_resources
+from headrace.layers.memory import Int, Table, check_ram_style, index_bits, memory_resources, ram_style, rom_resources
 from headrace.layers.pointwise import Pointwise
 from headrace.layers.runtime_thresholding import runtime_thresholding
 from headrace.layers.threshold_line import Line, fit_line
@@ -145,8 +146,10 @@ class Thresholding(Pointwise):
     output: IntRange
     pe: int = 1
     style: str = "auto"
+    ram_style: str = field(default="auto", metadata=QUIET)
 
     def __post_init__(self) -> None:
+        check_ram_style(self.ram_style, "Thresholding")
         channels = self.stream.shape[-1]
         for values in (self.thresholds, self.base, self.step):
             if values.shape[0] not in (1, channels):
@@ -261,7 +264,7 @@ class Thresholding(Pointwise):
             return total
         fetched = Resources(2.0 * index_bits(self.groups), pe * bits + 2.0 * index_bits(self.groups))
         width = self.lanes * steps * bits
-        memory = rom_resources(self.groups, width)
+        memory = rom_resources(self.groups, width, self.ram_style)
         shared = (
             1 + min(self.groups, 64) / 64 * min(width, 256) / 256
         )  # yosys shares parts of wide words, to their loss
@@ -277,10 +280,10 @@ class Thresholding(Pointwise):
         )
         for level in range(levels):
             if level == 0 and 1 < self.groups < 16:  # the memories of all lanes have one address: equal columns are one
-                total += rom_resources(self.groups, pe * bits)
+                total += rom_resources(self.groups, pe * bits, self.ram_style)
             elif self.groups << level > 1:
                 for _ in range(pe):
-                    total += rom_resources(self.groups << level, bits)
+                    total += rom_resources(self.groups << level, bits, self.ram_style)
         return total
 
     @property
@@ -370,11 +373,11 @@ class Thresholding(Pointwise):
         tables = {"base": self._hls_row(f.base), "step": self._hls_row(f.step)}
         if self.method == "parallel":
             width = self.lanes * self.steps * self.stream.bits
-            cuts = self._hls_table(f.cuts, together=(2, 3), storage=ram_style(self.groups, width))
+            cuts = self._hls_table(f.cuts, together=(2, 3), storage=ram_style(self.groups, width, self.ram_style))
             order = ("in0", "out0", "cuts", "base", "step")
             return HlsCall("thresholding.hpp", "thresholding", parameters, self.cycles, {"cuts": cuts, **tables}, order)
         for level, cuts_of_level in enumerate(self._levels()):
-            storage = ram_style(self.groups << level, self.stream.bits)
+            storage = ram_style(self.groups << level, self.stream.bits, self.ram_style)
             ports = self.pe // self.lanes
             tables[f"cuts{level}"] = self._hls_table(cuts_of_level, apart=(2,), storage=storage, ports=ports)
         return HlsCall("thresholding.hpp", "thresholding_search", parameters, self.cycles, tables)
@@ -409,14 +412,14 @@ class Thresholding(Pointwise):
         word = IntRange(0, (1 << self.y.bits) - 1)
         tables: dict[str, Table] = {}
         if self.method == "parallel":
-            tables["cuts"] = Table(self._by_group(f.cuts), f.range)
+            tables["cuts"] = Table(self._by_group(f.cuts), f.range, self.ram_style)
         elif self.method == "line" and self.line is not None:
             for name, values in (("factor", self.line.factor), ("term", self.line.term)):
                 tables[name] = Table(self._by_group(values[:, np.newaxis]), _span(values))
         else:
             for level, cuts_of_level in enumerate(self._levels()):
                 for lane, cuts in enumerate(interleave_channels(cuts_of_level, self.lanes).swapaxes(0, 1)):
-                    tables[f"cuts{level}_{lane}"] = Table(cuts.reshape(-1, 1), f.range)
+                    tables[f"cuts{level}_{lane}"] = Table(cuts.reshape(-1, 1), f.range, self.ram_style)
         if np.any(f.base != f.base[0]):
             tables["base"] = Table(self._by_group(f.base[:, np.newaxis]) & word.hi, word)
         if self._step_kind == "sign":

@@ -17,12 +17,14 @@ from headrace.layers.base import Layer, Resources, RtlModule, StreamType, diviso
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import (
     Int,
+    check_ram_style,
     index_bits,
-    memory_resources,
     memory_text,
     packed_words,
     partial_sums,
     ram_style,
+    rom_attribute,
+    rom_resources,
     value_range,
 )
 from headrace.layers.parameter import WORD, Parameter, slots
@@ -64,10 +66,12 @@ class VVAU(Layer):
     pe: int = 1
     simd: int = 1
     writable: IntRange | None = field(default=None, metadata=QUIET)
+    ram_style: str = field(default="auto", metadata=QUIET)
 
     def __post_init__(self) -> None:
         if self.weights.shape[0] != self.channels or self.weights.shape[2] != prod(self.kernel):
             raise ValueError(f"weights {self.weights.shape} for {self.channels} channels, kernel {list(self.kernel)}")
+        check_ram_style(self.ram_style, "VVAU")
         if self.pe not in divisors(self.channels):
             valid = ", ".join(map(str, divisors(self.channels)))
             raise FoldingError(f"VVAU: PE={self.pe} does not divide {self.channels}; valid: {valid}")
@@ -220,8 +224,8 @@ class VVAU(Layer):
         words = self.channels // self.pe * self.passes
         total = Resources(lut, ff, dsp) + self.window.resources(self.inputs[0].word_bits)
         if self.writable is not None:
-            return total + parameter_resources(self.parameters)
-        return total if words == 1 else total + memory_resources(words, lanes * wb) + Resources(ff=lanes * wb)
+            return total + parameter_resources(self.parameters, self.ram_style)
+        return total if words == 1 else total + rom_resources(words, lanes * wb, self.ram_style)
 
     def rtl(self) -> RtlModule:
         words = self.weight_words
@@ -250,13 +254,13 @@ class VVAU(Layer):
             "weight_bits": weight_bits,
             "weight_words": words.shape[0],
             "address_bits": index_bits(words.shape[0]),
-            "rom_style": ram_style(words.shape[0], weight_bits),
+            "rom_style": rom_attribute(words.shape[0], weight_bits, self.ram_style),
             "constant": packed_words(words, self.weight_range)[0] if constant else None,
             "cycles": self.cycles,
             "latency": self.latency,
         }
         if self.parameters:
-            context["config"], memories = weight_memory(self.parameters[0])
+            context["config"], memories = weight_memory(self.parameters[0], self.ram_style)
             return RtlModule("vvau.sv.j2", context, memories, (PARAMETER_RAM,))
         memories = {} if constant else {"weights": memory_text(words, self.weight_range)}
         return RtlModule("vvau.sv.j2", context, memories)
@@ -268,7 +272,7 @@ class VVAU(Layer):
             self.weight_words.reshape(words, self.pe, self.kernels, self.simd),
             self.weight_range,
             together=(2, 3, 4),
-            storage=ram_style(words, self.pe * self.kernels * self.simd * self.weight_range.bits),
+            storage=ram_style(words, self.pe * self.kernels * self.simd * self.weight_range.bits, self.ram_style),
         )
         taps = self.weights.reshape(-1, self.weights.shape[2]).T
         acc = partial_sums(taps, self.stream.range)

@@ -346,7 +346,7 @@ def _whole(layer: Layer, name: str, whole: int) -> str:
 def _with_option(layer: Layer, name: str, value: object, where: str, hint: str) -> Layer:
     try:
         return replace(layer, **{name.lower(): value})
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, FoldingError) as error:
         raise FoldingError(f"{where}: {name}={value!r} is not accepted: {error}. {hint}") from error
 
 

@@ -147,7 +147,9 @@ def _run_yosys(script: Sequence[str], folder: Path, timeout: float, family: Fami
     found = _FIRST_ERROR.search(output)
     reason = found[1].strip() if found else (output.strip().splitlines() or [f"exit status {status}"])[-1]
     if "no valid mapping found for memory" in reason:
-        reason += f"; {family.title} lacks the kind of memory that the layer asks for"
+        reason += (
+            f"; {family.title} lacks the kind of memory that the layer asks for, as UltraRAM with initial contents"
+        )
     raise _FailedError(f"synthesis for {family.title} failed: {reason}")
 
 
