@@ -19,7 +19,7 @@ class HeadraceError(Exception):
     _keep = ""
 
     def __str__(self) -> str:
-        return printable(_shortened(super().__str__()), keep=self._keep)
+        return as_message(super().__str__(), keep=self._keep)
 
 
 class ModelError(HeadraceError):
@@ -39,7 +39,7 @@ class ModelError(HeadraceError):
 
     def __str__(self) -> str:
         where = [part for part in (self.file, f"node {self.node}" if self.node else None) if part]
-        return printable(_shortened(": ".join([*where, self.message])))
+        return as_message(": ".join([*where, self.message]))
 
 
 class UnsupportedError(ModelError):
@@ -83,6 +83,11 @@ def _shortened(text: str) -> str:
         return text
     text = re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: printable(word[0], _LONGEST_WORD), text)
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
+
+
+def as_message(text: str, keep: str = "") -> str:
+    """*text* that names what files name, as errors, warnings and progress show it: short and :func:`printable`."""
+    return printable(_shortened(text), keep=keep)
 
 
 def printable(text: str, limit: int | None = None, keep: str = "") -> str:

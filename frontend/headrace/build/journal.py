@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.errors import printable
+from headrace.errors import as_message
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,13 @@ class Journal:
     def progress(self, text: str, done: int = 0, total: int = 0) -> None:
         """Say how far the running step has come: *done* of *total* parts, where that is known."""
         if self._listener is not None:
-            self._listener.progress(printable(text), done, total)
+            self._listener.progress(as_message(text), done, total)
 
     def warn(self, text: str) -> None:
         """Say what falls short of what was asked for."""
         self.warnings.append(text)
         if self._listener is not None:
-            self._listener.warn(printable(text))
+            self._listener.warn(as_message(text))
 
     def overall(self, done: int, total: int) -> None:
         """Say how many of the steps are done."""
@@ -91,10 +91,10 @@ class Journal:
 
     def text(self) -> str:
         """The log: one line a step, then the warnings."""
-        lines = [*map(line, self.records), *(printable(f"warning: {text}") for text in self.warnings)]
+        lines = [*map(line, self.records), *(as_message(f"warning: {text}") for text in self.warnings)]
         return "".join(f"{text}\n" for text in lines)
 
 
 def line(record: StepRecord) -> str:
     """A step in one line."""
-    return printable(f"{record.name:<32} {record.seconds:8.2f} s  {record.note}".rstrip())
+    return as_message(f"{record.name:<32} {record.seconds:8.2f} s  {record.note}".rstrip())

@@ -13,6 +13,15 @@ from headrace.errors import counted, printable
 _SHARED = Path(__file__).with_name("pages")
 
 
+LONGEST_NAME = 300
+"""Characters of a name that a page shows."""
+
+
+def shown_name(text: str) -> str:
+    """*text* from a model or a sweep, as a page shows it."""
+    return printable(text, LONGEST_NAME)
+
+
 @cache
 def page_environment(folder: Path, number: Callable[[float], str]) -> Environment:
     """For the templates in *folder* and those that all pages share.
@@ -30,5 +39,5 @@ def page_environment(folder: Path, number: Callable[[float], str]) -> Environmen
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=number, printable=printable, counted=counted)
+    environment.filters.update(number=number, printable=printable, counted=counted, name=shown_name)
     return environment

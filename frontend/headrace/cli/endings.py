@@ -27,7 +27,8 @@ def run_to_end(app: Callable[[], object]) -> None:
         where = f"{error.filename}: " if error.filename else ""
         fail(error, f"{where}{error.strerror or error}", 2)
     except MemoryError as error:
-        fail(error, "not enough memory for this model and batch; run fewer frames at once", 2)
+        why = f" ({error})" if str(error) else ""
+        fail(error, f"not enough memory for this model and batch{why}; run fewer frames at once, or smaller ones", 2)
     except Exception as error:
         fail(error, f"{type(error).__name__}: {error} (a bug in Headrace; --debug shows where)", 70)
 

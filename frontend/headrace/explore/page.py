@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.build.page import page_environment
+from headrace.build.page import page_environment, shown_name
 from headrace.errors import printable
 from headrace.explore.exploration import Exploration
 from headrace.explore.numbers import number
@@ -21,6 +21,9 @@ WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 76, 20, 20, 52
 LOGARITHMIC = 30
 """Ratio of the largest to the smallest value from which an axis is logarithmic."""
+
+DECADES = 6
+"""Marks on a logarithmic axis from which on not every power of ten has one."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Axis:
         """Round numbers, about five of them."""
         if self.logarithmic:
             first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
-            values = [10.0**k for k in range(first, last + 1)]
+            values = [10.0**k for k in range(first, last + 1, max(1, (last - first) // DECADES))]
             if len(values) < 3:
                 values = [m * 10.0**k for k in range(first - 1, last + 1) for m in (1, 2, 5)]
         else:
@@ -116,7 +119,7 @@ class Plot:
 def _title(result: Result, measures: Sequence[str]) -> str:
     settings = [f"{name} {value}" for name, value in result.labels.items()]
     values = [f"{name} {number(result.measures[name])}" for name in measures]
-    return printable(", ".join([result.model, *settings, *values]))
+    return printable(", ".join([*(shown_name(text) for text in (result.model, *settings)), *values]))
 
 
 def columns(found: Exploration) -> list[str]:
@@ -139,7 +142,7 @@ def _csv(found: Exploration) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     measures, settings, front = columns(found), varied(found), set(found.front)
-    writer.writerow(["model", *settings, *measures, "exact", "pareto", "bottleneck", "error"])
+    writer.writerow([_cell(name) for name in ("model", *settings, *measures, "exact", "pareto", "bottleneck", "error")])
     for index, result in enumerate(found.results):
         cells = [result.model, *(result.labels.get(name, "") for name in settings)]
         numbers = [result.measures.get(name, "") for name in measures]

@@ -19,6 +19,9 @@ from headrace.build.validation import named_classes
 from headrace.errors import HeadraceError
 from headrace.ir import Array
 
+LARGEST = 1e30
+"""Magnitude of measures: what is larger is not a count, rate or size of any design."""
+
 
 @dataclass(frozen=True, eq=False)
 class Point:
@@ -112,9 +115,13 @@ class Result:
         """
         TypeAdapter(cls).validate_json(text)
         try:
-            return cls(**json.loads(text))
+            result = cls(**json.loads(text))
         except TypeError as error:
             raise ValueError(f"not a result: {error}") from error
+        for name, value in result.measures.items():
+            if not abs(value) <= LARGEST:
+                raise ValueError(f"not a result: {name} is not a number up to {LARGEST:g}")
+        return result
 
 
 def evaluate(point: Point) -> Result:
