@@ -73,3 +73,18 @@ def network(seed: int) -> onnx.ModelProto:
     graph = helper.make_graph(n.nodes, "network", ends, outputs, n.constants)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(QONNX, 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def two_ends(seed: int) -> onnx.ModelProto:
+    """Two inputs that meet, and two outputs."""
+    n = Network(seed)
+    a = n.product("MatMul", n.quant("a", "quant_a", 0.25, 3, 1), "fc_a", (6, 4))
+    b = n.product("MatMul", n.quant("b", "quant_b", 0.25, 3, 1), "fc_b", (3, 4))
+    n.nodes.append(helper.make_node("Add", [a, b], ["sum"], "add"))
+    y = n.quant("sum", "act", 2.0, 4, 1)
+    z = n.product("MatMul", y, "fc_z", (4, 2))
+    sizes = {"a": 6, "b": 3, y: 4, z: 2}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", size]) for name, size in sizes.items()]
+    graph = helper.make_graph(n.nodes, "two_ends", ends[:2], ends[2:], n.constants)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(QONNX, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)

@@ -93,6 +93,15 @@ def test_several_pixels_are_refused() -> None:
         _ = designed(network(0), folding={**ALL, "conv": {"M": 2}}).hardware
 
 
+def test_ternary_weights_are_kept_in_two_bits() -> None:
+    """All four codes of the memory are counted with, the ternary ones and -2."""
+    model = quantized_mlp((12, 8, 5), 2, seed=1)
+    folding = {"fc0": {"runtime_writeable_weights": 1, "weightDataType": "TERNARY"}}
+    fc = layers(designed(model, folding=folding).hardware.graph)["fc0"]
+    assert fc.runtime_settings["weightDataType"] == "INT2"
+    assert fc.outputs[0].range == IntRange(-12 * 2, 12 * 4)
+
+
 def test_type_without_the_setting_is_noted() -> None:
     design = designed(folding={"fc0": {"weightDataType": "INT4"}})
     assert any("weightDataType has no effect without runtime_writeable_weights=1" in n for n in design.hardware.notes)
@@ -102,6 +111,8 @@ def test_type_without_the_setting_is_noted() -> None:
 def test_cpp_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedError, match=r"'fc0'.*runtime_writeable_weights=1 is made in SystemVerilog only"):
         _ = designed(folding={"fc0": {"runtime_writeable_weights": 1}}, backend="hls").plan
+    with pytest.raises(UnsupportedError, match=r"'act0'.*made in SystemVerilog only"):
+        _ = designed(folding={"act0": {"runtime_writeable_weights": 1}}, backend="both").plan
     mixed = {"act0": {"runtime_writeable_weights": 1, "backend": "hls"}}
     with pytest.raises(UnsupportedError, match=r"'act0'.*made in SystemVerilog only"):
         _ = designed(folding=mixed).plan

@@ -21,7 +21,7 @@ from headrace.schedule.streams import layers
 from headrace_sim import ControlScript, Read, SimResult, Write, load, simulate
 from headrace_sim.linting import lint
 
-from .networks import ALL, network
+from .networks import ALL, network, two_ends
 
 FOLDED = {
     **ALL,
@@ -106,6 +106,46 @@ def test_accesses_beside_frames_disturb_none(folding: Any, engine: dict[str, Any
         assert [a.data for a in answers.during[1::2]] == [w.data for w in writes]
         ends = [int(stamps.max()) for stamps in run.result.time_stamps.values()]
         assert answers.during[len(during) // 2].cycle < max(ends)  # they were in each other's way
+
+
+@pytest.mark.sim
+def test_weights_may_change_under_frames() -> None:
+    """Every frame comes out, whole and once, whatever it was computed with; later ones are those of the new model."""
+    design = designed(network(0), folding=ALL)
+    feeds = random_frames(design.source, 40, 0)
+    run = design.simulate(
+        feeds, control=ControlScript(during=written(design, network(1))), stall_in=0.2, stall_out=0.2, optimize="0"
+    )
+    answers = run.result.control
+    assert answers is not None
+    done = answers.during[-1].cycle
+    (source,), (target,) = design.hardware.inputs, design.hardware.outputs
+    stamps = run.result.time_stamps
+    new = stamps[source.name][:, 0] > done + 2  # went in when all was written
+    old = stamps[target.name][:, -1] < answers.during[0].cycle
+    assert new.sum() > 2
+    for name, values in expected(network(1), feeds).items():
+        np.testing.assert_array_equal(run.core[name][new], values[new])
+    for name, values in expected(network(0), feeds).items():
+        np.testing.assert_array_equal(run.core[name][old], values[old])
+
+
+@pytest.mark.sim
+def test_several_inputs_and_outputs(tmp_path: Path) -> None:
+    model = two_ends(0)
+    design = designed(model, folding=ALL, performance_counters=True)
+    assert (len(design.hardware.inputs), len(design.hardware.outputs)) == (2, 2)
+    design.plan.write(tmp_path / "net")
+    assert lint(load(tmp_path / "net")) == []
+    feeds = random_frames(design.source, 5, 0)
+    ends = [stream for stream in design.address_map["counters"]["streams"] if stream["port"]]
+    reads = (*(Read(stream["frames"]) for stream in ends), Read(0x14))
+    script = ControlScript(written(design, two_ends(1)), (), reads)
+    run = design.simulate(feeds, control=script, stall_in=0.3, stall_out=0.3, optimize="0")
+    for name, values in expected(two_ends(1), feeds).items():
+        np.testing.assert_array_equal(run.core[name], values)
+    assert run.result.control is not None
+    assert [answer.data for answer in run.result.control.after] == [5, 5, 5, 5, 1]
 
 
 @pytest.mark.sim
