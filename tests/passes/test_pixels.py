@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hardware.cores import random_frames
+from hardware.cores import Core, random_frames
 from hardware.pixel_operators import BIPOLAR, INT3, OPERATORS, SAME, one_operator
 from hardware.random_networks import RandomNetwork
 from hypothesis import given
@@ -17,7 +17,15 @@ from headrace.ir import Graph, IntRange, TensorType, Value
 from headrace.ir.integer import Activation, IntConv
 from headrace.passes.pixels import block_pixels, pixel_choices, pixels_for
 from headrace.passes.to_hardware import to_hardware
-from headrace.schedule import insert_fifos, insert_width_converters, solve_folding
+from headrace.schedule import (
+    asked_pixels,
+    fold_by_file,
+    insert_fifos,
+    insert_width_converters,
+    solve_folding,
+    write_folding,
+)
+from headrace.schedule.folding_keys import numbered
 from headrace.schedule.streams import layers
 
 
@@ -147,6 +155,33 @@ def test_operators_in_all_blocks(name: str, x: IntRange) -> None:
         assert np.array_equal(design.run(feeds)["y"], expected)
         assert core.types("op")[0].int_range == design.outputs[0].range
         assert "Gather" not in {layer.kind for layer in layers(design.graph).values()}
+
+
+def depthwise(seed: int = 0) -> Graph:
+    """A depthwise convolution, which several pixels make an MVAU of, and one of a pixel."""
+    core = Core(seed)
+    x = core.activation(core.conv(core.input((3, 4, 8), INT3), 3, (3, 3), "depthwise", pad=1, groups=3), name="act")
+    core.output(core.conv(x, 2, (1, 1), "pointwise"))
+    return core.graph
+
+
+def test_numbers_count_layers_without_pixels() -> None:
+    core = depthwise()
+    plain = to_hardware(core).graph
+    folding = {"VVAU_0": {"M": 2}, "MVAU_0": {"M": 4}}
+    pixels = asked_pixels(plain, folding)
+    assert pixels == {"depthwise": 2, "pointwise": 4}
+    design = to_hardware(core, pixels)
+    assert {kind for kind in numbered(design.graph) if kind.startswith("MVAU")} == {"MVAU_0", "MVAU_1"}
+    assert layers(fold_by_file(design, folding).graph).keys() == layers(design.graph).keys()
+    with pytest.raises(FoldingError, match=r"another layer than without \('depthwise'\); use the name of the layer"):
+        fold_by_file(design, {"VVAU_0": {"M": 2}, "MVAU_0": {"M": 4, "PE": 2}})
+    written = write_folding(design.graph, pixels=design.pixels)
+    assert asked_pixels(plain, written) == pixels
+    with pytest.raises(FoldingError, match=r'key "pointwse": there is no such layer .did you mean .pointwise.'):
+        asked_pixels(plain, {"pointwse": {"M": 4}})
+    with pytest.raises(FoldingError, match='"Defaults": M is said of every layer, at its name'):
+        asked_pixels(plain, {"Defaults": {"M": 4}})
 
 
 def test_constants_written_at_run_time_stay_single() -> None:

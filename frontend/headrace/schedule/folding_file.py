@@ -124,17 +124,24 @@ def asked_pixels(graph: Graph, settings: Mapping[str, Settings], file: str = "fo
         file: what messages call their source.
 
     Raises:
-        FoldingError: when a number is none.
+        FoldingError: when a number is none, or is for no layer.
     """
     keys_of, found = numbered(graph), layers(graph)
     asked: dict[str, int] = {}
     for key, values in settings.items():
-        value = values.get(PIXELS, 1)
+        if PIXELS not in values:
+            continue
+        if key == DEFAULTS:
+            raise FoldingError(f'{file}, "{DEFAULTS}": {PIXELS} is said of every layer, at its name')
+        value = values[PIXELS]
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise FoldingError(f'{file}, key "{key}": M={value!r} must be a number of pixels, 1 or more')
         written = values.get(GUARD)  # a number counts the layers of the design that the file was written for
         node = written if isinstance(written, str) and written in found else find_key(key, keys_of, found)
-        if node is not None and value > 1:
+        if node is None:
+            near = did_you_mean(key, [*keys_of, *found])
+            raise FoldingError(f'{file}, key "{key}": there is no such layer{near} to make M={value} pixels at once')
+        if value > 1:
             asked[node] = value
     return asked
 
@@ -193,7 +200,8 @@ def apply_folding(
         settings: as :func:`read_folding` returns them.
         reading: whether keys and settings that fit nothing are refused or noted, and what a number counts.
         file: what messages call the source of *settings*.
-        pixels: nodes that make several pixels at once, where that is known.
+        pixels: nodes that make several pixels at once, which have been asked for (:func:`asked_pixels`); None where
+            nobody has.
 
     Raises:
         FoldingError: names the layer, the value, the key, and what would be accepted.
@@ -203,9 +211,11 @@ def apply_folding(
     keys_of, found = numbered_for(graph, reading), layers(graph)
     fifos = {} if tolerant else _fifo_settings(settings, file)
     _check_defaults(settings.get(DEFAULTS, {}), file, tolerant, notes)
+    if pixels is not None:  # what says nothing else has been heard: see asked_pixels
+        settings = {key: values for key, values in settings.items() if not {*values} or {*values} - {PIXELS, GUARD}}
     chosen = chosen_keys(graph, settings, reading, file, notes, lambda key, values: _no_effect(key, values, fifos))
-    for node, (key, values) in chosen.items():
-        _check_pixels(node, key, values, pixels, file)
+    for node, (key, values) in chosen.items() if pixels is not None else ():
+        _check_pixels(node, key, values, file)
     folded: dict[str, Layer] = {}
     explicit: set[str] = set()
     backends: dict[str, str] = {}
@@ -253,11 +263,11 @@ def _plain_fifo(key: str) -> str:
     return f"FIFO_{int(match['index'])}" if match else key
 
 
-def _check_pixels(node: str, key: str, values: Settings, pixels: Collection[str] | None, file: str) -> None:
-    """Refuse a number that counts another layer once pixels are in blocks, which are made by layers of other kinds."""
-    if pixels is not None and values.get(PIXELS, 1) != 1 and node not in pixels:
-        text = f"with M the number stands for another layer, '{node}', than without; use the name of the layer"
-        raise FoldingError(f'{file}, key "{key}": {text}')
+def _check_pixels(node: str, key: str, values: Settings, file: str) -> None:
+    """Refuse a bare number with M and more: layers of other kinds make blocks of pixels, so that numbers change."""
+    if values.get(PIXELS, 1) != 1 and key != node and GUARD not in values:
+        text = f"M stands beside other settings, and with M the number can be of another layer than without ('{node}')"
+        raise FoldingError(f'{file}, key "{key}": {text}; use the name of the layer')
 
 
 def _check_defaults(defaults: Settings, file: str, tolerant: bool, notes: list[str]) -> None:
