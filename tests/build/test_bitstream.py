@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -19,6 +20,7 @@ from headrace import build, load
 from headrace.board import BOARDS, board_files, find_board, make_bitstream
 from headrace.build.bitstreams import Bitstream, read_bitstreams
 from headrace.build.output import write_files
+from headrace.build.report import renewed_report
 from headrace.build.summary import print_bitstream
 from headrace.build.verify import random_frames
 from headrace.errors import InputError, ToolError
@@ -169,7 +171,23 @@ def test_a_bitstream(name: str, tmp_path: Path) -> None:
     bits = tmp_path / "out" / "bitstream" / name / found.file
     assert bits.stat().st_size > 10_000
     assert read_bitstreams(tmp_path / "out", design.plan.digest) == [found]
-    assert f"<td>{name}</td>" in (tmp_path / "out" / "report" / "index.html").read_text()
+    page = (tmp_path / "out" / "report" / "index.html").read_text()
+    assert f"{name}: {found.fmax_mhz} MHz reached, {found.clock_mhz:g} MHz needed" in page
+
+
+def test_the_report_shows_bitstreams(tiny_model: Path, tmp_path: Path) -> None:
+    design = build(tiny_model, tmp_path / "out")
+    cells = {"LUT4": 1500, "DFF": 0, "GND": 1}
+    found = Bitstream("b", "b.bin", 27.0, 80.5, cells, {"LUT4": 6000, "DFF": 9, "GND": 1}, 9600, "", ("Yosys 1",))
+    folder = tmp_path / "out" / "bitstream" / "b"
+    folder.mkdir(parents=True)
+    (folder / "bitstream.json").write_text(replace(found, digest=design.plan.digest).json())
+    page = renewed_report(design, tmp_path / "out")["report/index.html"]
+    assert "b: 80.5 MHz reached, 27 MHz needed; Yosys 1" in page
+    assert '<td>LUT4</td><td class="num">1,500</td><td class="num">6,000</td>' in page
+    assert "25.0%" in page
+    assert "<td>DFF</td>" not in page
+    assert "<td>GND</td>" not in page
 
 
 def test_results_of_other_designs_are_not_shown(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 FOLDER = "bitstream"
 RESULT = "bitstream.json"
 
+_FREE = ("GND", "VCC", "GSR")
+
 
 @dataclass(frozen=True)
 class Bitstream:
@@ -44,8 +46,8 @@ class Bitstream:
 
     @property
     def cells(self) -> dict[str, tuple[int, int]]:
-        """Used and available by kind, of those that are used."""
-        return {kind: (n, self.available[kind]) for kind, n in self.used.items() if n}
+        """Used and available by kind, of those that are used; constants and the global reset count for nothing."""
+        return {kind: (n, self.available[kind]) for kind, n in self.used.items() if n and kind not in _FREE}
 
     def json(self) -> str:
         """Text of the file."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from headrace.errors import counted, printable
 
@@ -39,5 +41,11 @@ def page_environment(folder: Path, number: Callable[[float], str]) -> Environmen
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=number, printable=printable, counted=counted, name=shown_name)
+    environment.filters.update(number=number, printable=printable, counted=counted)
+    environment.filters.update(name=shown_name, breakable=_breakable)
     return environment
+
+
+def _breakable(name: str) -> Markup:
+    """A name that may go to the next line behind a dot or an underscore."""
+    return Markup(re.sub(r"([._/])", r"\1<wbr>", str(escape(name))))
