@@ -45,11 +45,7 @@ def generate(design: HardwareDesign, name: str = "", backend: Backend = "rtl") -
         InputError: when C++ alone is to count what happens on its streams.
         FoldingError: when words are wider than HLS accepts, or a layer is to be RTL in a design that is all C++.
     """
-    if design.counters and backend == "hls":
-        raise InputError(
-            "settings 'performance_counters' and 'backend' exclude each other: C++ for high-level synthesis has no "
-            "counters; accepted: backend 'rtl' or 'both'"
-        )
+    _check_counters(design, backend)
     name = name or design.graph.name
     top = assemble(design, name)
     expected = performance(design.graph, design.counters)
@@ -81,6 +77,14 @@ def generate(design: HardwareDesign, name: str = "", backend: Backend = "rtl") -
     }
     streams = {(wire.source.node, wire.source.port): wire.name for wire in top.wires}
     return Plan(files, expected.latency, streams)
+
+
+def _check_counters(design: HardwareDesign, backend: Backend) -> None:
+    if design.counters and backend == "hls":
+        raise InputError(
+            "settings 'performance_counters' and 'backend' exclude each other: C++ for high-level synthesis has no "
+            "counters; accepted: backend 'rtl' or 'both'"
+        )
 
 
 def _control_files(top: Top, name: str) -> dict[str, str]:

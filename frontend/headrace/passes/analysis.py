@@ -28,9 +28,7 @@ from headrace.passes.fixed_point import WIDEST, fixed_point, is_plain, rounded, 
 from headrace.passes.joins import Combination, combine, tabulate_values
 from headrace.passes.joint_function import JointFunction, OneSource, parameter_shape
 from headrace.passes.segments import in_segments, walk
-
-MOST_THRESHOLDS = 4095
-"""Thresholds a channel that may be replaceable at run time."""
+from headrace.passes.writable import any_thresholds
 
 FEW_LEVELS = 256
 """Up to this many integers, a clip becomes thresholds."""
@@ -248,7 +246,7 @@ class Analysis:
             segments = in_segments(table.op, int(f.hi.max())) if isinstance(table.op, Lookup) else None
             ops, lo, hi = segments or (table.op,), table.lo, table.hi
         if asked is not None:
-            ops, *ends = _any_thresholds(asked, ops, levels)
+            ops, *ends = any_thresholds(asked, ops, levels)
             lo, hi = (np.broadcast_to(end, f.shape) for end in ends)
         if sum(n > 1 for n in f.shape) > 1:  # parameters vary along several axes: every element is a channel
             return self._flat(x, ops, f.shape, name), lo, hi
@@ -365,7 +363,7 @@ class Analysis:
         asked = self.asked.get(self.target.unique_name(self._node))
         if found is not None and asked is not None:
             ops = (found.op,) if found.then is None else (found.op, found.then)
-            (op,), *ends = _any_thresholds(asked, ops, levels)
+            (op,), *ends = any_thresholds(asked, ops, levels)
             lo, hi = (np.broadcast_to(end, found.lo.shape) for end in ends)
             found = replace(found, op=op, lo=lo, hi=hi)
         return None if found is None else (self._emit_combination(f, found, self._node), found.lo, found.hi)
@@ -413,21 +411,6 @@ class Analysis:
         for step in x.steps:
             value = self.target.add(step, [value], self._node)
         return value
-
-
-def _any_thresholds(
-    asked: Writable, ops: Sequence[Activation | Lookup], levels: IntRange | None
-) -> tuple[Sequence[Activation], Int, Int]:
-    """*ops* with thresholds that may be replaced, and the bounds of what may then come out, all of *levels*."""
-    op = ops[0]
-    if len(ops) > 1 or not isinstance(op, Activation):
-        raise asked.refused("its function both rises and falls", "functions that only rise or only fall in a channel")
-    output = levels or op.output
-    if output.count - 1 > MOST_THRESHOLDS:
-        raise asked.refused(
-            f"each of its channels needs {output.count - 1:,} thresholds", f"up to {MOST_THRESHOLDS + 1:,} levels"
-        )
-    return (replace(op, output=output, writable=True),), np.array(output.lo), np.array(output.hi)
 
 
 def sorted_ends(n: int, x: Scaled) -> tuple[Int, Int]:
