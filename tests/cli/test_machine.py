@@ -62,6 +62,19 @@ def test_errors_are_documents_too(tiny_model: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_command_line_that_is_refused(tiny_model: Path) -> None:
+    """What typer says to people is a document, too."""
+    for arguments, says in (
+        (("build", tiny_model, "--backend", "vhdl"), "'vhdl' is not one of 'rtl', 'hls', 'both'"),
+        (("run", tiny_model), "Missing option '--input'"),
+        (("info", tiny_model, "--nonsense"), "No such option: --nonsense"),
+    ):
+        refused = document(*arguments, status=2)
+        assert says in refused["error"]["message"]
+        assert "Value error" not in refused["error"]["message"]
+        assert (refused["command"], refused["error"]["kind"]) == (arguments[0], "InputError")
+
+
 def test_verbosity(tiny_model: Path, tmp_path: Path) -> None:
     plain, quiet = (headrace("build", tiny_model, "-o", tmp_path / "out", *more) for more in ((), ("-q",)))
     assert (quiet.stdout, quiet.stderr) == ("", "")

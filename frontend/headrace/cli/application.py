@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -20,11 +22,13 @@ class _Commands(TyperGroup):
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         Session.begin()  # before the first option is read
-        return super().make_context(*arguments, **options)
+        with _remembered():
+            return super().make_context(*arguments, **options)
 
     def invoke(self, ctx: Any) -> object:  # typer has a click of its own, whose name is private
         try:
-            return super().invoke(ctx)
+            with _remembered():
+                return super().invoke(ctx)
         except typer.BadParameter as error:
             error.message = error.message.removeprefix(_PYDANTIC)
             raise
@@ -32,6 +36,17 @@ class _Commands(TyperGroup):
             interrupted()
         finally:
             Session.command = ctx.invoked_subcommand or ""
+
+
+@contextmanager
+def _remembered() -> Iterator[None]:
+    """Keep what typer says of a command line that it does not accept; it prints that itself, for people."""
+    try:
+        yield
+    except Exception as error:
+        if (sentence := getattr(error, "format_message", None)) is not None:
+            Session.refused = sentence().replace(_PYDANTIC, "")
+        raise
 
 
 app = typer.Typer(

@@ -9,13 +9,17 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from headrace.cli.session import Session, say
-from headrace.errors import HeadraceError, printable
+from headrace.errors import HeadraceError, InputError, printable
 
 
 def run_to_end(app: Callable[[], object]) -> None:
     """Run a command line and exit with 0, 1 (verification failed), 2 (bad input) or 70 (a bug in Headrace)."""
     try:
         app()
+    except SystemExit:
+        if Session.refused and "--json" in sys.argv and not Session.said:
+            _say_failure(InputError(), Session.refused, 2)
+        raise
     except KeyboardInterrupt:
         interrupted()
     except BrokenPipeError:
@@ -36,9 +40,7 @@ def run_to_end(app: Callable[[], object]) -> None:
 def interrupted() -> NoReturn:
     """Exit as an interrupted program does, with 130."""
     if Session.json and not Session.said:
-        from headrace.build.machine import failure
-
-        say(failure(Session.command, KeyboardInterrupt(), "interrupted", 130))
+        _say_failure(KeyboardInterrupt(), "interrupted", 130)
     print("headrace: interrupted", file=sys.stderr)
     sys.exit(130)
 
@@ -48,10 +50,14 @@ def fail(error: BaseException, message: str, status: int) -> NoReturn:
     if Session.debug:
         traceback.print_exc()
     if Session.json and not Session.said:
-        from headrace.build.machine import failure
-
-        say(failure(Session.command, error, message, status))
+        _say_failure(error, message, status)
     colour = ("\033[31m", "\033[0m") if sys.stderr.isatty() else ("", "")
     safe = printable(message, keep="\n\t")  # names come from model files
     print(f"headrace: {colour[0]}error:{colour[1]} {safe}", file=sys.stderr)
     sys.exit(status)
+
+
+def _say_failure(error: BaseException, message: str, status: int) -> None:
+    from headrace.build.machine import failure
+
+    say(failure(Session.command, error, message, status))

@@ -20,11 +20,13 @@ class Session:
     json = False
     said = False
     command = ""
+    refused = ""
+    """What is wrong with the command line."""
 
     @classmethod
     def begin(cls) -> None:
         """Nothing is set: one process may run several commands."""
-        cls.debug, cls.verbosity, cls.json, cls.said, cls.command = False, 0, False, False, ""
+        cls.debug, cls.verbosity, cls.json, cls.said, cls.command, cls.refused = False, 0, False, False, "", ""
 
 
 def _debug(on: bool) -> None:
