@@ -88,10 +88,11 @@ class AddStreams(Layer):
         return tuple(tuple(sorted(signed_digits(f), key=lambda d: -d[1])) for f in self.factors)
 
     def resources(self) -> Resources:
-        """One carry chain a sum: one for every digit of the factors but the first."""
-        chains = max(sum(len(digits) for digits in self.digits) - 1, 1)
-        word = self.outputs[0].word_bits
-        return Resources(lut=chains * word + 2, ff=word + 1)
+        """One carry chain a sum, and one for every further digit of a factor, longer where it subtracts."""
+        bits = max(self.output.bits - 1.0, 1.0)
+        for stream, digits in zip(self.inputs, self.digits, strict=True):
+            bits += sum(stream.bits + 1 + (shift if sign < 0 else 0) for shift, sign in digits[1:])
+        return Resources(lut=self.pe * bits + 2, ff=self.outputs[0].word_bits + 1)
 
     def rtl(self) -> RtlModule:
         context = {

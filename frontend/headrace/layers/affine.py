@@ -12,7 +12,8 @@ from headrace.ir import Array, IntRange
 from headrace.ir.per_channel import IntAffine
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
-from headrace.layers.memory import Int, index_bits, memory_resources, memory_text, packed_words, ram_style
+from headrace.layers.memory import Int, index_bits, memory_text, packed_words, ram_style, rom_resources
+from headrace.layers.mvau import DSP_PRODUCT_BITS
 from headrace.layers.pointwise import Pointwise
 
 SIGNIFICAND = 24
@@ -96,16 +97,17 @@ class Affine(Pointwise):
         return words[:1] if (words == words[0]).all() else words
 
     def resources(self) -> Resources:
+        """An estimate: a DSP block multiplies, and adds where nothing is rounded; a rounding is two shifters."""
         bits, xb, fb = self.width, self.stream.bits, _span(self.factor).bits
-        dsp = self.pe if min(xb, fb) > 7 else 0
-        rounding = (self.rounds_product + self.rounds_sum) * 6 * bits
-        lut = self.pe * (bits + rounding + (0 if dsp else 0.6 * xb * fb))
-        total = Resources(lut=lut, ff=3 * self.pe * bits, dsp=dsp)
-        for values in (self.factor, self.term):
-            words = self._constants(values)
-            if words.shape[0] > 1:
-                total += memory_resources(words.shape[0], self.pe * _span(values).bits)
-        return total
+        dsp = self.pe if min(xb, fb) > 1 and xb + fb >= DSP_PRODUCT_BITS else 0
+        roundings = self.rounds_product + self.rounds_sum
+        excess = max(max(-r.lo, r.hi) >> SIGNIFICAND for r in (self.product, self.total)).bit_length()
+        levels = excess.bit_length()  # of the shifters
+        lut = self.pe * (roundings * 2.1 * levels * bits + (0 if dsp else 0.6 * xb * fb + bits)) + 6
+        total = Resources(lut=lut, ff=self.pe * bits * (1 + 1.6 * roundings), dsp=dsp)
+        tables = [(self._constants(values), _span(values).bits) for values in (self.factor, self.term)]
+        deep = [(words.shape[0], self.pe * width) for words, width in tables if words.shape[0] > 1]
+        return total + rom_resources(deep[0][0], sum(width for _, width in deep)) if deep else total
 
     def rtl(self) -> RtlModule:
         memories: dict[str, str] = {}

@@ -12,7 +12,7 @@ from headrace.ir import Array, IntRange
 from headrace.ir.per_channel import IntClip
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
-from headrace.layers.memory import Int, index_bits, memory_resources, memory_text, packed_words, ram_style
+from headrace.layers.memory import Int, index_bits, memory_text, packed_words, ram_style, rom_resources
 from headrace.layers.pointwise import Pointwise
 
 
@@ -63,11 +63,14 @@ class Clip(Pointwise):
         return bounds
 
     def resources(self) -> Resources:
-        total = Resources(lut=3.0 * self.pe * self.stream.bits, ff=self.pe * (self.stream.bits + self.output.bits))
-        for words, r in self._bounds().values():
-            if words.shape[0] > 1:
-                total += memory_resources(words.shape[0], self.pe * r.bits)
-        return total
+        """An estimate: comparators with constants are small, those with a bound from a memory are two chains and what
+        chooses."""
+        tables = [words.shape[0] * (words.shape[0] > 1) for words, _ in self._bounds().values()]
+        widths = [self.pe * r.bits for words, r in self._bounds().values() if words.shape[0] > 1]
+        each = (1.4, 2.25, 3.1)[len(widths)]
+        ff = self.pe * (self.stream.bits + self.output.bits) + 2.0
+        total = Resources(lut=each * self.pe * self.stream.bits + 2, ff=ff)
+        return total + rom_resources(max(tables), sum(widths)) if widths else total
 
     def rtl(self) -> RtlModule:
         memories: dict[str, str] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import gcd
+from math import ceil, gcd
 from typing import ClassVar
 
 import numpy as np
@@ -101,11 +101,12 @@ class Concat(Layer):
         return Programme(reads, (words,))
 
     def resources(self) -> Resources:
-        word = self.outputs[0].word_bits
-        ways = 1 if self.parallel else len(self.streams)
-        return Resources(
-            lut=word * (ways - 1) / 2 + 4 * len(self.streams), ff=word + 1 + index_bits(sum(self.channels))
-        )
+        """An estimate: two to four words to choose from take a look-up table a bit; counters of words and turns."""
+        word, ways = self.outputs[0].word_bits, len(self.streams)
+        if self.parallel:
+            return Resources(lut=2.0 + ways, ff=word + 1.0)
+        position, turn = index_bits(max(self.channels) // self.simd), index_bits(ways)
+        return Resources(lut=word * ceil((ways - 1) / 3) + 3.0 * ways + 1.5 * position, ff=word + 1.0 + position + turn)
 
     def rtl(self) -> RtlModule:
         words = [channels // self.simd for channels in self.channels]

@@ -36,8 +36,8 @@ class DuplicateStreams(Pointwise):
         return inputs * self.copies
 
     def resources(self) -> Resources:
-        """An estimate: one register for the word, one flag and two LUTs an output."""
-        return Resources(lut=2.0 * self.copies, ff=self.inputs[0].word_bits + self.copies)
+        """An estimate: one register for the word, one flag an output and three LUTs for each but the first."""
+        return Resources(lut=max(3.0 * (self.copies - 1), 1.0), ff=self.inputs[0].word_bits + self.copies)
 
     def rtl(self) -> RtlModule:
         context = {"copies": self.copies, "word": self.inputs[0].word_bits, "cycles": self.cycles}

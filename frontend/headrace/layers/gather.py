@@ -18,7 +18,7 @@ from headrace.ir import Array, IntRange
 from headrace.ir import integer as ops
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors, lowers
 from headrace.layers.hls import HlsCall, HlsTable, buffered_cycles
-from headrace.layers.memory import Int, index_bits, memory_resources, ram_style
+from headrace.layers.memory import Int, index_bits, ram_resources, ram_style
 from headrace.layers.programme import Programme
 from headrace.layers.ring import Loop, signed_bits, steady_times
 
@@ -141,10 +141,11 @@ class Gather(Layer):
     def resources(self) -> Resources:
         word = self.outputs[0].word_bits
         if self.parallel:
-            return Resources(lut=2, ff=word + 1)
+            return Resources(lut=3, ff=word + 1)
         bits = index_bits(2 * self.in_words)
         table = 0.0 if nested_loops(self.positions) else self.out_words * index_bits(self.in_words) / 64
-        return memory_resources(2 * self.in_words, word) + Resources(lut=6 * bits + table, ff=3 * bits + word)
+        control = Resources(lut=20 + 3.5 * bits + table, ff=4 * bits + word + 2)
+        return control + ram_resources(2 * self.in_words, word)
 
     def rtl(self) -> RtlModule:
         loops = nested_loops(self.positions)

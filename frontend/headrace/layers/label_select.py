@@ -84,8 +84,9 @@ class LabelSelect(Layer):
         """An estimate: per slot a comparator, a multiplexer and two registers; per lane a comparator at the output."""
         key, index = self.stream.bits, index_bits(self.stream.shape[-1])
         slots = self.pe * self.slots
-        lut = slots * (key / 2 + 2 * (key + index)) + (self.pe - 1) * (key + index) * 1.5
-        return Resources(lut=lut + 12, ff=2.0 * slots * (key + index) + index + 16)
+        merged = (self.pe - 1) * (key + index)
+        lut = slots * (key / 2 + 1.9 * (key + index)) + 1.5 * merged
+        return Resources(lut=lut + 12, ff=slots * (key + 2.0 * index + 2) + merged + 3 * index + 3)
 
     def rtl(self) -> RtlModule:
         channels = self.stream.shape[-1]

@@ -14,7 +14,7 @@ from headrace.errors import FoldingError
 from headrace.ir import IntRange
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
 from headrace.layers.hls import HlsCall
-from headrace.layers.memory import index_bits, memory_resources
+from headrace.layers.memory import index_bits, ram_resources
 from headrace.layers.programme import Programme
 from headrace.layers.window import Window
 
@@ -142,7 +142,7 @@ class Pool(Layer):
         reducer = Resources(lut=1.5 * result * self.simd, ff=result + 4)
         if self.whole:
             counters = index_bits(self.folds) + index_bits(self.pixels)
-            memory = memory_resources(self.folds, result) if self.folds > 1 else Resources(ff=result)
+            memory = ram_resources(self.folds, result) if self.folds > 1 else Resources(ff=result)
             return reducer + memory + Resources(lut=2 * counters, ff=counters)
         return reducer + self.window.resources(word)
 

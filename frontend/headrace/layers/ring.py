@@ -261,6 +261,9 @@ class Ring:
         lut = control + lanes * 3 * self.pointer_bits + (4 * lanes if self.padded else 0)
         read = [lane.bits(word_bits) for lane in self.lanes]
         ff = self.level_bits + self.ahead_bits + (lanes + 1) * self.pointer_bits + sum(read)
+        ff += sum(loop.bits for loop in self.loops)
+        if self.padded:
+            ff += self.position_bits(0) + self.position_bits(1)
         return sum((memory_resources(self.depth, bits) for bits in read), Resources(lut=lut, ff=ff))
 
     def context(self, word_bits: int) -> dict[str, object]:

@@ -19,12 +19,12 @@ from headrace.layers.memory import (
     Int,
     check_ram_style,
     index_bits,
+    memory_resources,
     memory_text,
     packed_words,
     partial_sums,
     ram_style,
     rom_attribute,
-    rom_resources,
     value_range,
 )
 from headrace.layers.parameter import WORD, Parameter, slots
@@ -225,7 +225,11 @@ class VVAU(Layer):
         total = Resources(lut, ff, dsp) + self.window.resources(self.inputs[0].word_bits)
         if self.writable is not None:
             return total + parameter_resources(self.parameters, self.ram_style)
-        return total if words == 1 else total + rom_resources(words, lanes * wb, self.ram_style)
+        return (
+            total
+            if words == 1
+            else total + memory_resources(words, lanes * wb, self.ram_style) + Resources(ff=lanes * wb)
+        )
 
     def rtl(self) -> RtlModule:
         words = self.weight_words
