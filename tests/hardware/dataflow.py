@@ -10,7 +10,7 @@ from headrace.ir import Array, Graph, IntRange
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType
 from headrace.layers.fifo import FIFO
 from headrace.layers.programme import Programme
-from headrace.schedule.steady import first_frame_latency
+from headrace.schedule.steady import first_frame
 from headrace.schedule.streams import Link, boundary_stream, layers, links
 from headrace.schedule.tokens import TokenTimes, token_times
 
@@ -61,10 +61,13 @@ class PipelinedWorker(Worker):
         return Programme(plain.reads, plain.writes)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Fifo:
+    """Words between two layers. Of a link that words pass at once, the output register of the writer is part."""
+
     capacity: int
     latency: int
+    passing: bool
     words: deque[int] = field(default_factory=deque)  # the cycle in which each word came
 
     def full(self) -> bool:
@@ -92,6 +95,7 @@ class _Actor:
         self.end = max(t[-1] for t, _, _ in self.programme)
         self.frames = deque([_Frame(0, [0] * len(self.programme))])
         self.pipe: deque[tuple[int, _Fifo | None]] = deque()  # results on their way out: cycles to go
+        self.at_once = [f for f in outputs if f is not None and f.passing and times.delay == 1]
         self.done: list[int] = []
 
     def step(self, cycle: int) -> None:
@@ -115,7 +119,7 @@ class _Actor:
             (self.done if fifo is None else fifo.words).append(cycle)
             self.pipe.popleft()
         self.pipe = deque((left - 1, fifo) for left, fifo in self.pipe)
-        return True
+        return not any(fifo.full() for fifo in self.at_once)
 
     def _advance(self, frame: _Frame, cycle: int, moving: bool) -> None:
         due = [
@@ -131,8 +135,10 @@ class _Actor:
         for k in due:
             _, fifo, port = self.programme[k]
             frame.position[k] += 1
-            if port is not None:
-                self.pipe.append((self.times.delay - 1, fifo))
+            if fifo in self.at_once:
+                fifo.words.append(cycle)
+            elif port is not None:
+                self.pipe.append((self.times.delay - 1 - (fifo is not None and fifo.passing), fifo))
             elif fifo is not None:
                 fifo.words.popleft()
         frame.clock += 1
@@ -145,8 +151,9 @@ def measured_interval(graph: Graph, depths: dict[Link, int]) -> float | None:
     fifos: dict[Link, _Fifo] = {}
     for link in edges:
         if link.source.node in found and link.target.node in found:
+            passing = depths[link] <= 1
             latency = FIFO(boundary_stream(graph, link), depths[link]).latency
-            fifos[link] = _Fifo(depths[link], latency)
+            fifos[link] = _Fifo(depths[link] + passing, 1 if passing else latency, passing)
     actors = {}
     for node, layer in found.items():
         into: list[_Fifo | None] = [None] * len(layer.inputs)
@@ -160,7 +167,7 @@ def measured_interval(graph: Graph, depths: dict[Link, int]) -> float | None:
     (end,) = (link for link in edges if link.target.node in graph.outputs)
     words = found[end.source.node].outputs[end.source.port].words
     slowest = max(layer.cycles for layer in found.values())
-    filling = 3 + 2 * first_frame_latency(graph) // slowest  # frames until the rate is steady
+    filling = 3 + 2 * first_frame(graph).latency // slowest  # frames until the rate is steady
     frames = filling + 5
     limit = slowest * (frames + 5) * 2
     last = actors[end.source.node]

@@ -40,13 +40,17 @@ def check_rtl(
 ) -> HardwareDesign:
     """Generate *core*, simulate it, and compare all its streams and outputs with the graphs.
 
-    Without stalls, a design must also keep its rate: the interval is at most 2 % over the slowest layer's cycles.
+    Without stalls, a design must also keep its rate: the interval is at most 2 % over the slowest layer's cycles; and
+    the latency is what the model says, or up to 10 % less.
     """
     design = schedule(to_hardware(core, pixels), settings)
     plan = generate(design, name)
     write_plan(plan, folder)
     packed = design.pack_frames(feeds)
     result = headrace_sim.simulate(folder, packed, trace=True, **stalls)
+    if not any(stalls.values()):
+        late = result.first_frame_latency
+        assert late <= plan.latency <= 1.1 * late, f"the first frame took {late} cycles, expected {plan.latency}"
     streams = {p.node: packed[p.name].reshape(-1, *p.layout.frame) for p in design.inputs}
     values: dict[str, tuple[Array, ...]] = {}
     design.graph.run(streams, observe=lambda node, arrays: values.update({node: arrays}))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.ir import Graph, IntRange, TensorType, Value
 from headrace.schedule.fifos import fifo_depths
-from headrace.schedule.steady import Flow, Pace, first_frame_latency, steady_flows
+from headrace.schedule.steady import Flow, Pace, first_frame, steady_flows
 from headrace.schedule.streams import Link, layers
 from headrace.schedule.tokens import token_times
 
@@ -130,5 +130,5 @@ def test_a_place_is_found_early_by_the_length_of_the_pipeline() -> None:
 
 def test_first_frame_latency_adds_what_each_layer_waits_for() -> None:
     one, two = chain([4, 4], [4], [10]), chain([4, 4, 4], [4, 4], [10, 10])
-    assert first_frame_latency(one) >= 10 + 3
-    assert first_frame_latency(two) >= first_frame_latency(one) + 10
+    assert first_frame(one).latency >= 10 + 3
+    assert first_frame(two).latency >= first_frame(one).latency + 10

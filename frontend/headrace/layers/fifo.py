@@ -51,8 +51,9 @@ class Variant:
 class FIFO(Layer):
     """Holds at most ``depth`` words of ``stream``, first word falling through.
 
-    Depth 0 is a wire, 1 a register that passes ready through, 2 a register slice. A deeper one is made in one of these
-    ways (``ram_style``), all of which have registered ready and valid, so that every path is cut:
+    Depth 0 is a wire, 1 a spare register for the word that its reader does not take (ready is registered, words pass
+    at once), 2 a register slice. A deeper one is made in one of these ways (``ram_style``), all of which have
+    registered ready and valid, so that every path is cut:
 
     * ``srl``: shift registers in look-up tables, of which the oldest word is read;
     * ``distributed``: a memory in look-up tables; ``registers``: the same, of flip-flops;
@@ -90,7 +91,9 @@ class FIFO(Layer):
 
     @property
     def latency(self) -> int:
-        return min(self.depth, 1) if self.style not in ("block", "ultra") else 2
+        if self.depth <= 2:
+            return max(self.depth - 1, 0)
+        return 2 if self.style in ("block", "ultra") else 1
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         return inputs
@@ -111,7 +114,7 @@ class FIFO(Layer):
         """An estimate: the registers of a slice, or the storage and its counters."""
         bits = self.stream.word_bits
         if self.depth <= 2:
-            return Resources(lut=self.depth * 2.0 + (bits if self.depth == 2 else 0), ff=self.depth * (bits + 1.0))
+            return Resources(lut=self.depth * 2.0 + (bits if self.depth else 0), ff=self.depth * (bits + 1.0))
         return _RESOURCES[self.style](self.depth, bits)
 
     @property

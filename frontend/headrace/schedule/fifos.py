@@ -10,6 +10,7 @@ from headrace.ir import Graph
 from headrace.layers.base import Layer, StreamType
 from headrace.layers.fifo import FIFO
 from headrace.schedule.inserting import insert_layers
+from headrace.schedule.passing import Depths, passing_links
 from headrace.schedule.steady import LINK_LATENCY, Pace, steady_flows
 from headrace.schedule.streams import Link, boundary_stream, layers, links, rebuild, target_stream
 
@@ -24,8 +25,6 @@ HOPEFUL = 1.02
 
 HOPELESS, SOME_BITS = 1.5, 4096
 """A schedule is given up when up to some layer it needs so many times the bits of the best, and so many more."""
-
-Depths = dict[Link, int]
 
 
 @dataclass
@@ -57,13 +56,17 @@ def fifo_depths(graph: Graph, styles: Mapping[Link, str] | None = None) -> Depth
     it takes decides how deep the FIFOs beside it must be: schedules are made again with the FIFOs that became deep.
     """
     streams = {link: boundary_stream(graph, link) for link in links(graph)}
+    passing = passing_links(graph)
+    at_once = dict.fromkeys(passing, 0)
     best: Depths = {}
     fewest: int | None = None
-    attempts = [_Attempt(even, relays) for relays in (True, False) for even in (True, False)]
+    attempts = [_Attempt(even, relays, dict(at_once)) for relays in (True, False) for even in (True, False)]
     for left in reversed(range(ROUNDS)):
         if left == 0:
-            attempts = [replace(a, latency=dict.fromkeys(streams, LINK_LATENCY)) for a in attempts]
+            attempts = [replace(a, latency=dict.fromkeys(streams, LINK_LATENCY) | at_once) for a in attempts]
         _attempt(graph, attempts, streams)
+        for attempt in attempts:
+            attempt.depths |= passing
         open_ = []
         needed = [sum(d * streams[link].word_bits for link, d in a.depths.items()) for a in attempts]
         for attempt, bits in zip(attempts, needed, strict=True):
@@ -96,7 +99,7 @@ def _attempt(graph: Graph, attempts: list[_Attempt], streams: Mapping[Link, Stre
 
 
 def insert_fifos(graph: Graph, settings: Mapping[str, Mapping[str, str]] | None = None) -> Graph:
-    """*graph* with a FIFO on every link, and the depths that :func:`fifo_depths` computes.
+    """*graph* with a FIFO on every link that is not a mere wire, and the depths that :func:`fifo_depths` computes.
 
     Args:
         graph: folded layers and width converters.
@@ -107,8 +110,11 @@ def insert_fifos(graph: Graph, settings: Mapping[str, Mapping[str, str]] | None 
         FoldingError: when there is no FIFO of this number, or it is another one.
     """
     placed: dict[int, Link] = {}
+    passing = passing_links(graph)
 
     def wanted(link: Link) -> tuple[Layer, ...]:
+        if passing.get(link) == 0:
+            return ()
         fifo = FIFO(target_stream(graph, link) or boundary_stream(graph, link))
         placed[id(fifo)] = link
         return (fifo,)

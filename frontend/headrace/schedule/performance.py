@@ -9,18 +9,29 @@ from headrace.ir import Graph
 from headrace.layers.base import Resources
 from headrace.schedule.folding_file import PIXELS
 from headrace.schedule.folding_keys import INSERTED
-from headrace.schedule.steady import first_frame_latency
+from headrace.schedule.steady import first_frame
 from headrace.schedule.streams import layers
 
 
 @dataclass(frozen=True)
 class LayerPerformance:
-    """One layer: its folding (``PE``, ``SIMD``, ``M``), cycles a frame, and estimated resources."""
+    """One layer.
+
+    Attributes:
+        name, kind: of the layer.
+        folding: ``PE``, ``SIMD``, ``M``.
+        cycles: a frame takes.
+        latency: cycles from its first word in to its first word out, when words come as it takes them.
+        done: cycles from the first word of a frame into the empty design to its last word out of this layer.
+        resources: estimated.
+    """
 
     name: str
     kind: str
     folding: dict[str, int]
     cycles: int
+    latency: int
+    done: int
     resources: Resources
 
 
@@ -32,7 +43,7 @@ class Performance:
         layers: in topological order.
         interval: cycles between frames in steady state, which the slowest layer sets.
         bottleneck: name of that layer; the first, when several are as slow, a FIFO or width converter after others.
-        latency: cycles from the first word of a frame into the empty design to its last word out, estimated.
+        latency: cycles from the first word of a frame into the empty design to its last word out.
         resources: sum over the layers and the control interface, estimated.
         control: of the control interface alone, its counters included; nothing in a design without one.
     """
@@ -62,14 +73,23 @@ def performance(graph: Graph, counters: bool = False, pixels: Mapping[str, int] 
         pixels: how many pixels a layer makes at once, by name, where it is more than one.
     """
     at_once = {name: {PIXELS: m} for name, m in (pixels or {}).items()}
+    frame = first_frame(graph)
     rows = tuple(
-        LayerPerformance(name, layer.kind, at_once.get(name, {}) | layer.folding, layer.cycles, layer.resources())
+        LayerPerformance(
+            name,
+            layer.kind,
+            at_once.get(name, {}) | layer.folding,
+            layer.cycles,
+            layer.latency,
+            frame.done[name],
+            layer.resources(),
+        )
         for name, layer in layers(graph).items()
     )
     slowest = max(rows, key=lambda row: (row.cycles, row.kind not in INSERTED))
     control = control_resources(graph, counters)
     total = sum((row.resources for row in rows), control)
-    return Performance(rows, slowest.cycles, slowest.name, first_frame_latency(graph), total, control)
+    return Performance(rows, slowest.cycles, slowest.name, frame.latency, total, control)
 
 
 SLAVE = Resources(lut=130.0, ff=185.0)

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headrace.ir import Graph
+from headrace.layers.fifo import FIFO
+from headrace.schedule.passing import passing_links
 from headrace.schedule.streams import Link, layers, links
 from headrace.schedule.tokens import Times, TokenTimes, token_times
 
@@ -86,7 +88,7 @@ class Pace:
             they can and rest.
         relays: whether what a pipeline can lose is made up for at its end, past all the layers that hand on a word in
             every cycle, or behind each of them.
-        latency: most cycles that a link adds to a word, where it is more than one.
+        latency: most cycles that a link adds to a word, where it is not one; a link without a FIFO adds none.
     """
 
     even: bool
@@ -111,7 +113,7 @@ class Walk:
         self, times: TokenTimes, incoming: Sequence[Link], outgoing: Sequence[Link]
     ) -> Iterator[tuple[Link, Flow]]:
         """Run a layer; what it reads from a graph input, where words are there when they are wanted, is no flow."""
-        if self.pace.relays and times.relays and incoming[0] in self._pushed:
+        if times.relays and incoming[0] in self._pushed and self._hands_on(incoming[0]):
             yield self._relay(times, incoming[0], outgoing)
             return
         even = self.pace.even
@@ -132,6 +134,10 @@ class Walk:
             free = pace(times.frees[link.target.port]) if room else at
             popped = free + offset(free)
             yield link, Flow(self.interval, pushed, self._one_by_one(popped) if room else popped, room, delay)
+
+    def _hands_on(self, incoming: Link) -> bool:
+        """Whether the pipeline behind *incoming* moves together with the one before; without a FIFO it has to."""
+        return self.pace.relays or not self.pace.latency.get(incoming, 1)
 
     def _relay(self, times: TokenTimes, incoming: Link, outgoing: Sequence[Link]) -> tuple[Link, Flow]:
         """Hand every word on as it comes, as the end of the pipeline before: the link on the way waits for nothing, and
@@ -177,21 +183,50 @@ def steady_flows(
                 yield number, link, flow
 
 
-def first_frame_latency(graph: Graph) -> int:
-    """Cycles from the first word that enters the empty design to the last word of the first frame that leaves it."""
+@dataclass(frozen=True)
+class FirstFrame:
+    """The first frame through the empty design, in cycles from its first word in.
+
+    Attributes:
+        done: by layer, when the last word leaves it.
+        latency: when the last word leaves the design.
+    """
+
+    done: Mapping[str, int]
+    latency: int
+
+
+def first_frame(graph: Graph) -> FirstFrame:
+    """When the first frame leaves every layer of *graph*, and the design.
+
+    A link that has no FIFO and will get one counts for the cycle that a shallow one takes.
+    """
+    wires = passing_links(graph)
     pushed: dict[Link, Times] = {}
     incoming, outgoing = _by_node(links(graph))
+    found = layers(graph)
+    done: dict[str, int] = {}
     end = 0
-    for node, layer in layers(graph).items():
+    for node, layer in found.items():
         times = token_times(layer)
         reads = {link: times.reads[link.target.port] for link in incoming[node]}
-        supply = [(at, pushed.get(link, np.arange(len(at))) + LINK_LATENCY) for link, at in reads.items()]
+        supply = [
+            (at, pushed.get(link, np.arange(len(at))) + _passage(graph, link, wires)) for link, at in reads.items()
+        ]
         offset = _offsets(_demands(supply), None)
         for link in outgoing.get(node, ()):
             local = times.writes[link.source.port]
             pushed[link] = local + offset(local) + times.delay
-            end = max(end, int(pushed[link][-1]) + LINK_LATENCY)
-    return end
+            done[node] = max(done.get(node, 0), int(pushed[link][-1]))
+            if link.target.node not in found:
+                end = max(end, done[node] + _passage(graph, link, wires))
+    return FirstFrame(done, end)
+
+
+def _passage(graph: Graph, link: Link, passing: Collection[Link]) -> int:
+    """Cycles that a word takes from one end of *link* to the other."""
+    ends = (graph.op(link.source.node), graph.op(link.target.node))
+    return 0 if link in passing or any(isinstance(op, FIFO) for op in ends) else 1
 
 
 def _by_node(edges: Sequence[Link]) -> tuple[dict[str, list[Link]], dict[str, list[Link]]]:

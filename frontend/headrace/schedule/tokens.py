@@ -26,7 +26,8 @@ class TokenTimes:
     Attributes:
         cycles: local cycles a frame.
         reads, writes, frees, room: as in :class:`~headrace.layers.programme.Programme`, frees and room per input.
-        delay: cycles from the last operation to the word being offered; a missing input does not hold it up.
+        delay: cycles from the last operation to the word being offered; a missing input does not hold it up. At least
+            1, but for a FIFO that words pass at once.
     """
 
     cycles: int
@@ -53,7 +54,14 @@ def token_times(layer: Layer) -> TokenTimes:
     reads, writes = tuple(own.reads), tuple(own.writes)
     first = min((int(w[0]) for w in writes), default=0) - min((int(r[0]) for r in reads), default=0)
     room = tuple(own.room) or (0,) * len(reads)
-    return TokenTimes(layer.cycles, reads, writes, tuple(own.frees) or reads, room, max(layer.latency - first, 1))
+    delay = max(layer.latency - first, min(layer.latency, 1))
+    return TokenTimes(layer.cycles, reads, writes, tuple(own.frees) or reads, room, delay)
+
+
+def relays(layer: Layer) -> bool:
+    """Whether *layer* is nothing but a pipeline, see :attr:`TokenTimes.relays`."""
+    streams = (*layer.inputs, *layer.outputs)
+    return len(streams) == 2 and all(s.words == layer.cycles for s in streams) and token_times(layer).relays
 
 
 def _default_times(layer: Layer) -> Programme:
