@@ -1,4 +1,4 @@
-"""Fully unrolled layers against da4ml and alkaid: LUTs, flip-flops and stages after open synthesis, in one run.
+"""Fully unrolled networks against da4ml and alkaid: LUTs, flip-flops and cycles after open synthesis, in one run.
 
     python benchmarks/adder_graphs.py [--functions FOLDER] [--peers PYTHON] [--recipes hier,flat]
         [--random 16x16w3u3 ...]
@@ -6,7 +6,9 @@
 FOLDER holds ``.npz`` files of integer functions (weights ``W0, W1, ..``, biases, ``shifts``, ``in_lo``, ``in_hi``): one
 matrix, or an MLP whose activations round, shift and clamp to four bits. PYTHON is an interpreter that has the peers,
 which take part where a function is one matrix. Recipe *hier* keeps every adder a module until it is mapped, *flat* is
-``synth_xilinx -flatten``. Ours has valid/ready handshakes; the peers' modules have none.
+``synth_xilinx -flatten``. Ours are whole designs, with AXI-Streams at both ends; the peers' modules have no handshake.
+All have three adders between registers, as each tool counts them. Depth is the longest path in cells, a carry block of
+four bits being one.
 """
 
 from __future__ import annotations
@@ -25,10 +27,13 @@ from numpy.typing import NDArray
 
 from headrace.adder_graph import Rounding
 from headrace.adder_graph.solving import sum_range
-from headrace.codegen.render import render_library, render_module
-from headrace.ir import IntRange
+from headrace.codegen.design import generate
+from headrace.ir import Graph, IntRange
 from headrace.layers import StreamType
 from headrace.layers.mvau import MVAU
+from headrace.passes.hardware_design import HardwareDesign, Port
+from headrace.passes.layout import Layout
+from headrace.schedule import insert_fifos
 
 Int = NDArray[np.int64]
 MAP = "synth_xilinx -family xcup -noiopad -nodsp -top {top}"
@@ -38,18 +43,19 @@ RECIPES = {
 }
 PEER_SCRIPTS = {
     "da4ml": """
-import json, sys, time
+import json, math, sys, time
 import numpy as np
-from da4ml.cmvm import solve
 from da4ml.codegen.rtl import VerilogModel
-from da4ml.types import QInterval
+from da4ml.trace import FixedVariableArrayInput, HWConfig, comb_trace, to_pipeline
 data, folder = np.load(sys.argv[1]), sys.argv[2]
-weights = data["W"].astype(np.float32)
+weights, lo, hi = data["W"].astype(np.float64), float(data["lo"]), float(data["hi"])
 start = time.process_time()
-found = solve(weights, qintervals=[QInterval(float(data["lo"]), float(data["hi"]), 1.0)] * len(weights))
+inputs = FixedVariableArrayInput(len(weights), HWConfig(1, -1, -1))
+outputs = inputs.quantize(int(lo < 0), math.ceil(math.log2(max(hi + 1, -lo))), 0) @ weights
+found = to_pipeline(comb_trace(inputs, outputs), 3, verbose=False)
 seconds = time.process_time() - start
-VerilogModel(found, "peer", folder, latency_cutoff=3).write()
-print(json.dumps({"seconds": seconds}))
+VerilogModel(found, "peer", folder, print_latency=False).write()
+print(json.dumps({"seconds": seconds, "stages": len(found.solutions)}))
 """,
     "alkaid": """
 import json, math, sys, time
@@ -63,8 +69,9 @@ inputs = FVArrayInput((len(weights),))
 outputs = inputs.quantize(int(lo < 0), math.ceil(math.log2(max(hi + 1, -lo))), 0) @ weights
 found = trace(inputs, outputs)
 seconds = time.process_time() - start
-RTLModel(found, folder, "peer", latency_cutoff=3).write()
-print(json.dumps({"seconds": seconds}))
+model = RTLModel(found, folder, "peer", latency_cutoff=3)
+model.write()
+print(json.dumps({"seconds": seconds, "stages": int(model.latency or 0)}))
 """,
 }
 
@@ -76,6 +83,7 @@ class Count:
     lut: int
     ff: int
     carry: int
+    depth: int
 
 
 @dataclass(frozen=True)
@@ -114,39 +122,40 @@ def _layer(weights: Int, bias: Int, x: IntRange, shift: int | None) -> MVAU:
 
 
 def random_function(text: str) -> Function:
-    """``16x16w3u3``: a random matrix of 16 inputs of 3 bits without sign, 16 outputs, 3-bit weights."""
-    match = re.fullmatch(r"(\d+)x(\d+)w(\d+)u(\d+)", text)
+    """``16x32w3u4d20``: a random matrix of 16 inputs of 4 bits without sign, 32 outputs, 3-bit weights of which 20 %
+    are not 0; ``s4`` for inputs with a sign, without ``d20`` as they come. Weights of one bit are -1 and +1."""
+    match = re.fullmatch(r"(\d+)x(\d+)w(\d+)([us])(\d+)(?:d(\d+))?", text)
     if match is None:
-        raise SystemExit(f"{text}: expected for example 16x16w3u3")
-    inputs, columns, w, u = map(int, match.groups())
-    weights = np.random.default_rng(inputs * columns).integers(-(1 << w >> 1), 1 << w >> 1, (inputs, columns))
-    return Function(text, (_layer(weights, np.zeros(columns, np.int64), IntRange(0, (1 << u) - 1), None),))
+        raise SystemExit(f"{text}: expected for example 16x16w3u3, 64x32w4s4d20")
+    inputs, columns, w, bits = (int(match[k]) for k in (1, 2, 3, 5))
+    rng = np.random.default_rng(inputs * columns)
+    top = 1 << w >> 1
+    weights = rng.integers(-top, top, (inputs, columns)) if w > 1 else 2 * rng.integers(0, 2, (inputs, columns)) - 1
+    if match[6]:
+        weights[rng.random(weights.shape) * 100 >= int(match[6])] = 0
+    x = IntRange(0, (1 << bits) - 1) if match[4] == "u" else IntRange(-(1 << bits >> 1), (1 << bits >> 1) - 1)
+    return Function(text, (_layer(weights, np.zeros(columns, np.int64), x, None),))
 
 
-def write_ours(function: Function, folder: Path) -> list[Path]:
-    """All layers in a chain, as module ``ours``."""
-    text = [render_library("headrace_sum.sv.j2")[1]]
-    body, first, last = [], function.layers[0].inputs[0].word_bits, function.layers[-1].outputs[0].word_bits
+def write_ours(function: Function, folder: Path) -> tuple[list[Path], int]:
+    """The whole design, as module ``ours``, and its latency in cycles."""
+    graph = Graph("ours")
+    first, last = function.layers[0].inputs[0], function.layers[-1].outputs[0]
+    value = x = graph.input("x", first.tensor)
     for k, layer in enumerate(function.layers):
-        text.append(render_module(layer.rtl(), f"layer{k}", f"layer {k}")[0])
-        wires = f"wire [{layer.inputs[0].word_bits - 1}:0] d{k}; wire v{k}, r{k};"
-        ports = [
-            f".in0_{s}({w}{k}), .out0_{s}({w}{k + 1})" for s, w in (("tdata", "d"), ("tvalid", "v"), ("tready", "r"))
-        ]
-        body += [wires, f"layer{k} u{k} (.ap_clk(clk), .ap_rst_n(rst_n), {', '.join(ports)});"]
-    n = len(function.layers)
-    body += [f"wire [{last - 1}:0] d{n}; wire v{n}, r{n};", "assign d0 = x, v0 = xv, xr = r0;"]
-    body += [f"assign y = d{n}, yv = v{n}, r{n} = yr;"]
-    head = (
-        f"input clk, rst_n, input [{first - 1}:0] x, input xv, output xr, output [{last - 1}:0] y, output yv, input yr"
-    )
-    file = folder / "ours.sv"
-    file.write_text("\n".join([*text, f"module ours ({head});", *body, "endmodule", ""]))
-    return [file]
+        value = graph.add(layer, (value,), f"layer{k}")
+    y = graph.output("y", value)
+    ports = [
+        Port(name, node.node, Layout.row_major(stream.shape), stream.range)
+        for name, node, stream in (("x", x, first), ("y", y, last))
+    ]
+    plan = generate(HardwareDesign(insert_fifos(graph), (ports[0],), (ports[1],), {}), "ours")
+    plan.write(folder / "ours")
+    return sorted((folder / "ours" / "rtl").glob("*.sv")), plan.latency
 
 
-def write_peer(name: str, python: str, function: Function, folder: Path) -> tuple[list[Path], float]:
-    """A peer's module ``peer``, and the CPU seconds that its search took."""
+def write_peer(name: str, python: str, function: Function, folder: Path) -> tuple[list[Path], int, float]:
+    """A peer's module ``peer``, its latency in cycles, and the CPU seconds that its search took."""
     layer = function.layers[0]
     np.savez(folder / "m.npz", W=layer.weights, lo=layer.stream.range.lo, hi=layer.stream.range.hi)
     command = [python, "-c", PEER_SCRIPTS[name], str(folder / "m.npz"), str(folder / name)]
@@ -155,7 +164,8 @@ def write_peer(name: str, python: str, function: Function, folder: Path) -> tupl
         raise SystemExit(f"{name}: {run.stderr[-1000:]}")
     unused = ("peer_wrapper.v", "lookup_table.v")  # the second reads a file that is only there where there are tables
     files = [p for p in (folder / name).rglob("*.v") if p.name not in unused]
-    return files, json.loads(run.stdout.splitlines()[-1])["seconds"]
+    found = json.loads(run.stdout.splitlines()[-1])
+    return files, found["stages"], found["seconds"]
 
 
 def synthesise(files: list[Path], top: str, recipe: str, yosys: str) -> Count:
@@ -165,14 +175,17 @@ def synthesise(files: list[Path], top: str, recipe: str, yosys: str) -> Count:
         read = f"read_verilog -sv {' '.join(p.name for p in files)}"
         for file in files:
             (Path(folder) / file.name).write_bytes(file.read_bytes())
-        script = f"{read}; {RECIPES[recipe].format(top=top)}; tee -q -o {stat.name} stat -json"
+        script = (
+            f"{read}; {RECIPES[recipe].format(top=top)}; tee -q -o {stat.name} stat -json; tee -q -o path ltp -noff"
+        )
         subprocess.run([yosys, "-q", "-p", script], cwd=folder, check=True, capture_output=True)
         cells = json.loads(stat.read_text())["design"]["num_cells_by_type"]
+        longest = re.search(r"length=(\d+)", (Path(folder) / "path").read_text())
 
     def total(prefix: str) -> int:
         return sum(n for kind, n in cells.items() if kind.startswith(prefix))
 
-    return Count(total("LUT") + total("INV"), total("FD"), total("CARRY"))
+    return Count(total("LUT") + total("INV"), total("FD"), total("CARRY"), int(longest[1]) if longest else 0)
 
 
 def main() -> None:
@@ -195,24 +208,22 @@ def main() -> None:
 def compare(function: Function, folder: Path, given: argparse.Namespace) -> None:
     """One function by all tools."""
     start = time.process_time()
-    ours = write_ours(function, folder)
-    seconds = time.process_time() - start
-    stages = sum(layer.latency for layer in function.layers)
-    tools = {"headrace": (ours, "ours", seconds)}
+    files, cycles = write_ours(function, folder)
+    tools = {"headrace": (files, "ours", cycles, time.process_time() - start)}
     if given.peers and len(function.layers) == 1:
         for name in PEER_SCRIPTS:
-            files, seconds = write_peer(name, given.peers, function, folder)
-            tools[name] = (files, "peer", seconds)
+            files, cycles, seconds = write_peer(name, given.peers, function, folder)
+            tools[name] = (files, "peer", cycles, seconds)
     for recipe in given.recipes.split(","):
         base: Count | None = None
-        for tool, (files, top, seconds) in tools.items():
+        for tool, (files, top, cycles, seconds) in tools.items():
             count = synthesise(files, top, recipe, given.yosys)
             base = base or count
             ratio = f"LUT {base.lut / count.lut:.2f}, FF {base.ff / max(count.ff, 1):.2f} of it"
-            depth = f"{stages} stages, " if tool == "headrace" else ""
             print(
                 f"{function.name:18} {recipe}  {tool:9} {count.lut:6} LUT {count.ff:6} FF {count.carry:5} CARRY4  "
-                f"{depth}search {seconds:.1f} CPU s" + ("" if tool == "headrace" else f"; ours is {ratio}"),
+                f"depth {count.depth:2}, {cycles:2} cycles, {seconds:.1f} CPU s"
+                + ("" if tool == "headrace" else f"; ours is {ratio}"),
                 flush=True,
             )
 

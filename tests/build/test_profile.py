@@ -50,6 +50,7 @@ def test_a_profile_says_what_the_simulation_did(built: Path) -> None:
     assert whole - 2 <= found.latency <= min(whole, found.expected_latency)  # to the last word of the first frame
     computing = [node for node, layer in layers(design.hardware.graph).items() if layer.folding_choices]
     assert [row.name for row in found.activity] == computing
+    assert [row.done for row in found.activity] == [row.expected_done for row in found.activity]
     slowest = next(row for row in found.activity if row.name == design.performance.bottleneck)
     expected = found.frames * found.expected_interval / found.cycles
     assert slowest.mean == pytest.approx(expected, rel=0.02)  # of every cycle that it had work

@@ -67,6 +67,11 @@ class Core:
         base, step = np.full(rows, output.lo), np.full(rows, 2 if output.bipolar else 1)
         return self.graph.add(Activation(thresholds, base, step, output, axis), (x,), name)
 
+    def rounding(self, x: Value, shift: int, output: IntRange, name: str = "act") -> Value:
+        """``clip(x >> shift, 0, output.hi)`` as thresholds."""
+        steps = np.arange(1, output.hi + 1)[None] << shift
+        return self.graph.add(Activation(steps, np.zeros(1, np.int64), np.ones(1, np.int64), output, 0), (x,), name)
+
     def lookup(self, x: Value, axis: int = 0, channels: int | None = None, name: str = "table") -> Value:
         type_ = self.graph.type(x)
         rows = type_.shape[axis] if channels is None else channels

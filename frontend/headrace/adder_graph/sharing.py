@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from headrace.adder_graph.digits import signed_digits
+from headrace.adder_graph.digits import digit_counts, signed_digits
 
 Int = npt.NDArray[np.int64]
 
@@ -48,6 +48,9 @@ class Sharing:
     columns: tuple[tuple[Term, ...], ...]
 
 
+SHARED = 0.5
+"""LUTs that a bit of a digit costs, roughly, once what columns have in common is found."""
+
 MERGE = 1
 """LUTs that a term costs on top of its bits, because a column is not summed one term after the other."""
 
@@ -64,10 +67,37 @@ def share(weights: Int, spans: Sequence[int], table_bits: int, seed: int | None 
         table_bits: a node of at most so many bits is multiplied by any weight at no cost but that of the wider term.
         seed: breaks ties at random; without one, by the order of the inputs.
     """
-    search = _Search(weights, spans, seed)
+    part = common_part(weights, spans)
+    rest = weights - part
+    if part.any():
+        rest = np.column_stack([rest, np.ones(weights.shape[0], np.int64)])
+    search = _Search(rest, spans, seed)
     search.run()
+    if part.any():
+        total = search.whole(search.columns.pop())
+        for digits, weight in zip(search.columns, part.tolist(), strict=True):
+            digits.update({(total, shift): sign for shift, sign in signed_digits(weight)})
     columns = tuple(_terms(digits, search.width, table_bits) for digits in search.columns)
     return Sharing(weights.shape[0], tuple(search.pairs), columns)
+
+
+def common_part(weights: Int, spans: Sequence[int]) -> Int:
+    """What to take from all weights of a column, one value a column: where few weights are 0, their digits can be
+    fewer with a multiple of the sum of all inputs taken out, which is computed once.
+
+    For weights of -1 and +1 half the digits go.
+    """
+    bits = SHARED * float(np.mean([int(span).bit_length() for span in spans] or [0]))
+    total_bits = int(np.sum(np.asarray(spans, np.int64))).bit_length()
+    before = digit_counts(weights).sum(axis=0)
+    best, part = bits / SHARED * weights.shape[0], np.zeros(weights.shape[1], np.int64)
+    for shift in range(int(np.abs(weights).max(initial=0)).bit_length()):
+        values = np.array([1 << shift, -1 << shift])
+        saved = [(before - digit_counts(weights - v).sum(axis=0)) * bits - total_bits for v in values]
+        gain = np.maximum(np.max(saved, axis=0), 0)
+        if gain.sum() > best:
+            best, part = gain.sum(), np.where(gain > 0, values[np.argmax(saved, axis=0)], 0)
+    return part
 
 
 def _terms(digits: Digits, width: Sequence[int], table_bits: int) -> tuple[Term, ...]:
@@ -125,6 +155,25 @@ class _Search:
             for changed in self._eliminate(key):
                 self._offer(heap, changed)
 
+    def whole(self, digits: Digits) -> int:
+        """A node that is the sum of *digits*, none of them shifted and all positive: the narrowest two are added until
+        one is left."""
+        heap = [(self.width[node], node) for node, _ in digits]
+        heapq.heapify(heap)
+        while len(heap) > 1:
+            one, other = sorted(heapq.heappop(heap)[1] for _ in range(2))
+            node = self._append(Pair(one, other, 0, 1))
+            heapq.heappush(heap, (self.width[node], node))
+        return heap[0][1]
+
+    def _append(self, pair: Pair) -> int:
+        """The node that *pair* becomes."""
+        total = self._sum(pair)
+        self.sums.append(total)
+        self.width.append(self._span(total).bit_length())
+        self.pairs.append(pair)
+        return len(self.sums) - 1
+
     def _offer(self, heap: list[tuple[float, float, int]], key: int) -> None:
         saving = self.saving(key)
         if saving > 0:
@@ -176,10 +225,7 @@ class _Search:
         if len(places) < 2:  # they overlapped
             self.count[key] = 0
             return set()
-        node, total = len(self.sums), self._sum(pair)
-        self.sums.append(total)
-        self.width.append(self._span(total).bit_length())
-        self.pairs.append(pair)
+        node = self._append(pair)
         touched: set[int] = set()
         for c, shift in places:
             column = self.columns[c]

@@ -37,11 +37,20 @@ Cycles = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LayerActivity:
-    """One layer: in each span, the share of its cycles in which it worked at its own pace (the rest it waited)."""
+    """One layer.
+
+    Attributes:
+        name, kind: of the layer.
+        busy: in each span, the share of its cycles in which it worked at its own pace (the rest it waited).
+        done, expected_done: cycles from the first word that entered the design to the last word of the first frame out
+            of this layer, measured and of the performance model.
+    """
 
     name: str
     kind: str
     busy: Sequence[float]
+    done: int
+    expected_done: int
 
     @property
     def mean(self) -> float:
@@ -160,13 +169,17 @@ def profile_of(design: Design, simulation: Simulation) -> Profile:
     frames = max(len(times_) for times_ in result.time_stamps.values())
     edges = np.linspace(0, result.cycles, BINS + 1)
     intervals = [value for value in result.interval.values() if value is not None]
+    start = min(int(stamps[port.name][0]) for port in design.hardware.inputs)
+    expected_done = {row.name: row.done for row in expected.layers}
     activity, fifos = [], []
     for node, layer in layers(design.hardware.graph).items():
         if isinstance(layer, FIFO):
             fifos.append(_occupancy(node, layer, times.read[node], times.written[node], edges))
         elif layer.folding_choices:
-            pace = layer.cycles / layer.outputs[0].words
-            activity.append(LayerActivity(node, layer.kind, _busy(times.written[node], pace, edges)))
+            written, words = times.written[node], layer.outputs[0].words
+            busy = _busy(written, layer.cycles / words, edges)
+            done = int(written[words - 1]) - start
+            activity.append(LayerActivity(node, layer.kind, busy, done, expected_done[node]))
     return Profile(
         digest=design.plan.digest,
         frames=frames,

@@ -100,10 +100,10 @@ def print_synthesis(found: Synthesis, design: Design) -> None:
 
 
 def print_profile(found: Profile) -> None:
-    """How busy layers were, and how full those FIFOs that hold more than a word or two."""
-    shown = table("layer", "kind", right=("busy",))
+    """How busy layers were, when the first frame left them, and how full FIFOs of more than a word or two."""
+    shown = table("layer", "kind", right=("busy", "first frame done", "expected"))
     for row in found.activity:
-        shown.add_row(row.name, row.kind, f"{row.mean:.0%}")
+        shown.add_row(row.name, row.kind, f"{row.mean:.0%}", f"{row.done:,}", f"{row.expected_done:,}")
     out = console()
     out.print(shown)
     deep = table("FIFO", right=("depth", "most words", "bits a word"))

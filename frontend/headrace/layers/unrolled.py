@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from headrace.adder_graph import Rounding, pipeline, solve
+from headrace.adder_graph.digits import digit_counts
 from headrace.adder_graph.graph import CONSTANT, Adder, Operand
 from headrace.adder_graph.pipelining import Pipeline
 from headrace.ir import IntRange
@@ -115,18 +116,7 @@ class Register:
 
 def shareable(weights: Int) -> bool:
     """Whether common sums of the columns are found in a few seconds."""
-    return int((_digits(weights).sum(axis=0) ** 2).sum()) <= LARGEST
-
-
-def _digits(weights: Int) -> Int:
-    """Signed digits of every weight: the bits in which a number and three times it differ (Prodinger, 2000)."""
-    magnitude = np.abs(weights.astype(np.int64))
-    largest = int(magnitude.max(initial=0))
-    numbers = np.arange(largest + 1) if largest < magnitude.size else magnitude  # few numbers make many weights
-    different = numbers ^ (3 * numbers)
-    bits = np.unpackbits(different[..., np.newaxis].view(np.uint8), axis=-1).sum(axis=-1)
-    digits = bits[magnitude] if largest < magnitude.size else bits
-    return np.asarray(digits, np.int64)
+    return int((digit_counts(weights).sum(axis=0) ** 2).sum()) <= LARGEST
 
 
 def shared_adders(weights: Int, x: IntRange, bias: Int, rounding: Rounding | None, output: IntRange) -> Pipeline:
@@ -153,7 +143,7 @@ def graph_resources(weights: Int, x_bits: int) -> Resources:
     """An estimate of a shared adder graph without searching for it, fitted to random matrices of 8 to 64 inputs, 5 to
     64 columns, 2 to 8 bits: LUTs within 6 %, flip-flops within 20 %."""
     inputs, columns = weights.shape
-    digits = int(_digits(weights).sum())
+    digits = int(digit_counts(weights).sum())
     lut = 1.33 * digits * x_bits**0.756 * columns**-0.0545 * inputs**-0.026
     return Resources(lut=lut, ff=0.9 * lut**0.975)
 
