@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from headrace.ir.grid import FAR, WIDEST_WEIGHT, Clamp, Grid, common_grid, compact, find_grid, mantissas
+from headrace.ir.grid import FAR, WIDEST_WEIGHT, Clamp, Grid, compact, find_grid
+from headrace.numerics.common_grid import common_grid, mantissas
 
 Array = NDArray[Any]
 

@@ -10,10 +10,11 @@ import onnx
 from headrace.ingest.operands import Node, Operand, frame_axis
 from headrace.ingest.rules import MICROSOFT, QONNX, imports
 from headrace.ir import Shape, Value
-from headrace.ir.grid import Constant, Grid, common_grid, compact
+from headrace.ir.grid import Constant, Grid, compact
 from headrace.ir.op import Array
 from headrace.ir.ops import Add, BipolarQuant, IntQuant, Mul, MultiThreshold, Quantizer, RawCodes, Trunc
 from headrace.ir.real import Real
+from headrace.numerics.common_grid import common_grid
 from headrace.numerics.rounding import rounding_function
 
 WIDEST = 32

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ir.op import Array
+from headrace.numerics.common_grid import common_grid
 
 Int = NDArray[np.int64]
 Double = NDArray[np.float64]
@@ -101,35 +101,6 @@ def compact(a: Array) -> Array:
             if np.array_equal(np.broadcast_to(first, a.shape), a):
                 a = first
     return a
-
-
-def mantissas(values: Array) -> tuple[list[int], int]:
-    """Integers ``m`` and a common exponent ``e`` with ``values == m * 2**e``, exactly."""
-    fraction, exponent = np.frexp(np.asarray(values, np.float64).ravel())
-    whole = (fraction * 2.0**53).astype(np.int64)
-    exponent = exponent.astype(np.int64) - 53
-    used = exponent[whole != 0]
-    low = int(used.min()) if used.size else 0
-    return [int(m) << int(e - low) if m else 0 for m, e in zip(whole.tolist(), exponent.tolist(), strict=True)], low
-
-
-def common_grid(scales: Double, widest: int) -> tuple[float, Int] | None:
-    """The largest ``g`` with ``scales == g * n`` for integers ``n``, or None when some ``|n|`` passes *widest*.
-
-    Args:
-        scales: floats of any shape; zeros are allowed.
-        widest: largest multiplier accepted.
-    """
-    flat, low = mantissas(scales)
-    divisor = 0
-    for m in flat:
-        divisor = gcd(divisor, m)
-    if divisor == 0:
-        return 1.0, np.zeros(scales.shape, np.int64)
-    multiples = [m // divisor for m in flat]
-    if max(abs(m) for m in multiples) > widest:
-        return None
-    return float(np.ldexp(float(divisor), low)), np.array(multiples, np.int64).reshape(scales.shape)
 
 
 def find_grid(values: Array, axis: int | None) -> Grid | None:

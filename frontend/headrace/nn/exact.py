@@ -22,6 +22,7 @@ from torch import Tensor
 from headrace.core import functional
 from headrace.core.tracked_state import TrackedState
 from headrace.nn.geometry import Geometry
+from headrace.nn.joined import aligned, scale_per_input
 from headrace.quant_tensor import IntQuantTensor, unpack_quant_tensor
 from headrace.quant_tensor.constants import fact, is_whole, is_zero, largest_magnitude
 
@@ -117,7 +118,7 @@ def accumulate(x: Tensor, weight: WeightIntegers, bound: float, geometry: Geomet
 def apply(layer: Any, input: Any, weight: Any, bias: Tensor | None, geometry: Geometry) -> Tensor | None:
     """The exact output of *layer*, or ``None`` where it is not integer arithmetic.
 
-    That is: the input or the weight is not quantized, the input has a scale a channel that the sum runs over, or it
+    That is: the input or the weight is not quantized, scales of the input vary along more than its channels, or it
     is the sum of a layer with a bias off the grid, or of more than 22 bits.
     """
     x = quantized(input)
@@ -126,11 +127,10 @@ def apply(layer: Any, input: Any, weight: Any, bias: Tensor | None, geometry: Ge
     plan = layer._weight_cache.plan(layer, x, weight, geometry)
     if plan is None:
         return None
-    n = x.integers_if_known
-    if n is None:
-        value, scale = x.value.detach(), x.scale.detach()
-        n = integers(value.double(), scale.double()) if plan.wide_input else integers(value, scale)
-    acc = accumulate(n, plan.weight, plan.bound, geometry)
+    if plan.of_values:
+        acc = geometry.integer(x.value.detach().double(), plan.weight.integers)
+    else:
+        acc = accumulate(_integers_of(x, plan), plan.weight, plan.bound, geometry)
     out = acc.to(torch.float32).mul_(plan.scale.view(geometry.channel_shape(acc)))
     if bias is not None:
         out.add_(bias.detach().view(geometry.channel_shape(acc)))
@@ -138,6 +138,13 @@ def apply(layer: Any, input: Any, weight: Any, bias: Tensor | None, geometry: Ge
         fake = geometry(x.value, weight.value, bias)
         return functional.substitute(fake, out)
     return out
+
+
+def _integers_of(x: IntQuantTensor, plan: Plan) -> Tensor:
+    if x.integers_if_known is not None:
+        return x.integers_if_known
+    value, scale = x.value.detach(), x.scale.detach()
+    return integers(value.double(), scale.double()) if plan.wide_input else integers(value, scale)
 
 
 def product(a: Any, b: Any) -> Tensor | None:
@@ -176,12 +183,14 @@ class Plan:
         bound: no partial sum is larger in magnitude.
         scale: of the accumulator, a scalar or one an output channel, flat.
         wide_input: whether integers must be recovered from values in float64.
+        of_values: whether values are accumulated, because their scales share no grid.
     """
 
     weight: WeightIntegers
     bound: float
     scale: Tensor
     wide_input: bool
+    of_values: bool = False
 
 
 def _plan(layer: Any, x: IntQuantTensor, weight: IntQuantTensor, geometry: Geometry) -> Plan | None:
@@ -190,10 +199,26 @@ def _plan(layer: Any, x: IntQuantTensor, weight: IntQuantTensor, geometry: Geome
         return None  # a sum that was never quantized: its float32 values do not tell the integers
     cached = layer._weight_cache.integers(layer, weight)
     input_scale = geometry.input_scale_per_output(x.scale.detach(), x.content)
-    if cached is None or input_scale is None:
+    if cached is None:
         return None
+    if input_scale is None:
+        return _plan_of_channels(x, cached, geometry, bits > 20)
     scale = (input_scale.double() * cached.scale.double()).float()
     return Plan(cached, cached.largest_sum * largest_magnitude(x), scale, bits > 20)
+
+
+def _plan_of_channels(x: IntQuantTensor, weight: WeightIntegers, geometry: Geometry, wide: bool) -> Plan | None:
+    """How a layer accumulates input channels of different scales."""
+    scales = scale_per_input(x.scale.detach(), x.content, geometry)
+    if scales is None:
+        return None
+    found = aligned(weight.integers, scales, geometry)
+    if found is None:
+        return Plan(weight, 0.0, weight.scale, wide, of_values=True)
+    n, unit = found
+    largest = float(geometry.sums_per_output(n.abs()).max())
+    scale = (unit * weight.scale.double()).float()
+    return Plan(WeightIntegers(n, scale, largest, n.float()), largest * largest_magnitude(x), scale, wide)
 
 
 class WeightCache:

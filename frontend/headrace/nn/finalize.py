@@ -26,10 +26,11 @@ from torch.utils import _pytree as pytree
 from headrace.inject.errors import QuantLayerError
 from headrace.nn import exact
 from headrace.nn.elementwise import CanonicalBatchNorm, batch_norm_constants, hard_swish, through_float64
+from headrace.nn.joined import centred, joined, rearranged
 from headrace.nn.quant_layer import QuantWeightBiasInputOutputLayer
 from headrace.quant_tensor import IntQuantTensor, unpack_quant_tensor
 from headrace.quant_tensor.average_pool import POOLS
-from headrace.quant_tensor.torch_functions import HANDLERS, METHODS, MOVING
+from headrace.quant_tensor.torch_functions import HANDLERS, METHODS, MOVING, REARRANGING
 
 _TRANSCENDENTAL: frozenset[Callable[..., Any]] = frozenset(
     {
@@ -76,8 +77,8 @@ class FinalizeReport:
 
     Args:
         outputs: one entry an output tensor of the model.
-        float_layers: layers that computed in floating point because their input or weight is not quantized, or the
-            input was joined from tensors of different scales: an export may differ from them in the last bits.
+        float_layers: layers that computed in floating point because their input or weight is not quantized: an export
+            may differ from them in the last bits.
     """
 
     outputs: tuple[OutputDifference, ...]
@@ -94,7 +95,7 @@ class FinalizeReport:
             + (f", by at most {o.max_difference:g}" if o.differing else "")
             for o in self.outputs
         ]
-        why = "input or weight not quantized, or joined from different scales; an export may differ in the last bits"
+        why = "input or weight not quantized; an export may differ in the last bits"
         lines += [f"{name}: computed in floating point ({why})" for name in self.float_layers]
         return "\n".join(lines)
 
@@ -143,8 +144,13 @@ def _with_grid(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     handler = METHODS.get(func) or HANDLERS[func]
     try:
         out = handler(func, wrapped, *args[1:], **kwargs)
-    except QuantLayerError:  # operands on different grids: plain
-        return NotImplemented
+    except QuantLayerError:  # operands on different grids
+        dim = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
+        out = joined(wrapped, dim) if isinstance(wrapped, list) else None
+        if out is None:
+            return NotImplemented
+    if func in REARRANGING and isinstance(wrapped, IntQuantTensor) and wrapped.scale.numel() > 1:
+        out = rearranged(lambda t: func(t, *args[1:], **kwargs), wrapped)
     if isinstance(out, tuple | list):
         return type(out)(exact.plain(part) for part in out)
     return exact.plain(out)
@@ -159,6 +165,7 @@ def _average(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     x = exact.quantized(args[0])
     if x is None:
         return func(*args, **kwargs)
+    x = centred(x)
     out = POOLS[func](func, x, *args[1:], **kwargs)
     if isinstance(out, IntQuantTensor):
         count = torch.round(x.scale.double() / out.scale.double())

@@ -48,6 +48,20 @@ class Geometry:
         """The input scale as a scalar or one an output channel, flat; ``None`` if an output mixes scales."""
         return scale.reshape(-1) if scale.numel() == 1 else None
 
+    @property
+    def input_axis(self) -> int | None:
+        """The axis of input channels, counted from the end; ``None`` where outputs do not sum over them."""
+        return None
+
+    @property
+    def input_groups(self) -> int:
+        """Groups of input channels that enter different outputs."""
+        return 1
+
+    def over_inputs(self, values: Tensor, weight: Tensor) -> Tensor:
+        """One value an input channel, as they broadcast against the weight."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class LinearGeometry(Geometry):
@@ -61,6 +75,13 @@ class LinearGeometry(Geometry):
 
     def channel_shape(self, y: Tensor) -> tuple[int, ...]:
         return (*[1] * (y.dim() - 1), -1)
+
+    @property
+    def input_axis(self) -> int | None:
+        return -1
+
+    def over_inputs(self, values: Tensor, weight: Tensor) -> Tensor:
+        return values.view(1, -1)
 
 
 @dataclass(frozen=True)
@@ -132,6 +153,18 @@ class ConvGeometry(Geometry):
         )
         return scale.reshape(-1) if per_channel and self.groups == channels else None
 
+    @property
+    def input_axis(self) -> int | None:
+        return -self.ndim - 1
+
+    @property
+    def input_groups(self) -> int:
+        return self.groups
+
+    def over_inputs(self, values: Tensor, weight: Tensor) -> Tensor:
+        rows = values.view(self.groups, -1).repeat_interleave(weight.shape[0] // self.groups, 0)
+        return rows.view(*weight.shape[:2], *[1] * self.ndim)
+
 
 @dataclass(frozen=True)
 class ConvTransposeGeometry(Geometry):
@@ -194,6 +227,17 @@ class ConvTransposeGeometry(Geometry):
         """The convolution of *x* with zeros put between its elements and the kernel turned around."""
         out = self.as_convolution(tuple(weight.shape[2:]))._by_patches(self.spread(x), self.turned(weight))
         return out if x.dim() == self.ndim + 2 else out.squeeze(0)
+
+    @property
+    def input_axis(self) -> int | None:
+        return -self.ndim - 1
+
+    @property
+    def input_groups(self) -> int:
+        return self.groups
+
+    def over_inputs(self, values: Tensor, weight: Tensor) -> Tensor:
+        return values.view(-1, *[1] * (self.ndim + 1))
 
     def output_channels(self, weight: Tensor) -> int:
         return weight.shape[1] * self.groups

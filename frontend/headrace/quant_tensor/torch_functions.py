@@ -61,12 +61,16 @@ def _dropout(func: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any
     return _plain(func, x, *args, **kwargs) if training else x
 
 
+_REARRANGING: set[Handler] = set()
+
+
 def _method(name: str) -> Handler:
     def call(func: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(x, IntQuantTensor):
             return _plain(func, x, *args, **kwargs)
         return getattr(x, name)(*args, **kwargs)
 
+    _REARRANGING.add(call)
     return call
 
 
@@ -177,3 +181,7 @@ MOVING: frozenset[Callable[..., Any]] = frozenset(
     {f for f in HANDLERS if f not in _ARITHMETIC and getattr(torch.Tensor, f.__name__, None) is not f} | METHODS.keys()
 )
 """Functions whose result is on the grid of their first argument without any arithmetic."""
+REARRANGING: frozenset[Callable[..., Any]] = frozenset(
+    f for f, handler in (HANDLERS | METHODS).items() if handler is _moves or handler in _REARRANGING
+)
+"""Functions whose result is elements of their first argument, at places that do not depend on its values."""

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from headrace.errors import ModelError
 from headrace.ir import integer
-from headrace.ir.grid import Grid, common_grid, compact
+from headrace.ir.grid import Grid, compact
 from headrace.ir.op import Array, Op
 from headrace.ir.ops.base import SourceOp
 from headrace.ir.ops.elementwise import Elementwise
 from headrace.ir.real import Real, Single
 from headrace.ir.scaled import Abstract, Floating, Joined, Lowering, Scaled
 from headrace.ir.types import Shape, TensorType
+from headrace.numerics.common_grid import common_grid
 
 Int = NDArray[np.int64]
 Double = NDArray[np.float64]

@@ -9,19 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ir.graph import Value
-from headrace.ir.grid import Constant, Grid, common_grid, compact, zero_point
+from headrace.ir.grid import Constant, Grid, compact, zero_point
 from headrace.ir.op import Array
 from headrace.ir.ops.elementwise import Add, Elementwise, Mul
 from headrace.ir.ops.offset import shifted
 from headrace.ir.real import Real, single
 from headrace.ir.scaled import Joined, Lowering, NotExact, Scaled
 from headrace.ir.types import IntRange, Shape
+from headrace.numerics.common_grid import WIDEST_MULTIPLE, common_grid
 
 Int = NDArray[np.int64]
 Double = NDArray[np.float64]
-
-WIDEST_MULTIPLE = 2**26
-"""Largest integer that aligning different input scales may multiply a weight by."""
 
 DOUBLE = 2**53
 """Sums of integers below this are exact in double precision, in any order."""
