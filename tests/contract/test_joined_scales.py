@@ -11,6 +11,7 @@ import headrace.nn as qnn
 from headrace import quant
 from headrace.export import export_qonnx
 from headrace.ingest import from_proto
+from headrace.numerics.common_grid import WIDEST_MULTIPLE, common_grid
 from headrace.passes import to_integer
 
 
@@ -25,7 +26,8 @@ def _one_thread():
 
 SIGNED, UNSIGNED = quant.Int8ActPerTensorFixedPoint, quant.Uint8ActPerTensorFixedPoint
 PARTS = {
-    "no common grid": lambda: [qnn.QuantIdentity(bit_width=4), qnn.QuantReLU(bit_width=3)],
+    "no common grid": lambda: [qnn.QuantIdentity(bit_width=8), qnn.QuantReLU(bit_width=2)],
+    "similar floats": lambda: [qnn.QuantIdentity(bit_width=4), qnn.QuantReLU(bit_width=3)],
     "powers of two": lambda: [
         qnn.QuantIdentity(bit_width=4, act_quant=SIGNED),
         qnn.QuantReLU(bit_width=3, act_quant=UNSIGNED),
@@ -89,6 +91,7 @@ class Joined(nn.Module):
 
 CASES = [
     *(("no common grid", behind) for behind in BEHIND),
+    *(("similar floats", behind) for behind in ("convolution", "a scale a channel", "transposed", "shuffle")),
     *(("powers of two", behind) for behind in ("linear", "groups of both", "flatten", "average pool")),
     *(("zero points", behind) for behind in ("convolution", "global pool")),
     ("eight bits", "convolution"),
@@ -104,13 +107,18 @@ def test_joined_scales(parts, behind):
     x = torch.randn(64, *shape) * 2
     x[0], x[1], x[2] = 1e6, -1e6, 0.0
     final = qnn.finalize(model.eval(), x)
+    with torch.no_grad():
+        scales = np.array([float(part.act_quant.scale()) for part in model.parts])
+    assert (common_grid(scales, WIDEST_MULTIPLE) is None) == (parts == "no common grid")
     deployed = final(x)
     assert final.report.float_layers == ()
     assert torch.equal(torch.cat([final(row[None]) for row in x[:8]]), deployed[:8]), "batches do not matter"
     compiled = to_integer(from_proto(export_qonnx(model, x[:2])))
     (out,) = compiled.graph.run({str(compiled.graph.inputs[0]): x.numpy()}).values()
     assert np.array_equal(out, deployed.numpy())
-    assert compiled.blockers == ()
+    assert all("pass 2^53" in b.reason for b in compiled.blockers), (
+        "only what hardware could not hold is left to the host"
+    )
 
 
 def test_an_average_of_integers_with_a_zero_point():

@@ -11,6 +11,7 @@ from torch import nn
 import headrace.nn as qnn
 from headrace import quant
 from headrace.inject.enum import FloatToIntImplType, RestrictValueType
+from headrace.numerics.common_grid import WIDEST_MULTIPLE, common_grid
 
 _spec = importlib.util.spec_from_file_location("nn_reference", pathlib.Path(__file__).with_name("reference.py"))
 ref = importlib.util.module_from_spec(_spec)
@@ -193,7 +194,9 @@ def test_depthwise_with_a_scale_per_channel():
     assert torch.equal(y, acc.float() * scale + conv.bias.detach().view(1, 2, 1))
 
 
-def test_a_scale_per_channel_into_a_dense_layer_is_not_claimed_exact():
+@pytest.mark.parametrize("spread", [2.0, 60.0])
+def test_a_scale_per_channel_into_a_dense_layer_is_exact(spread):
+    """Scales of similar size share a grid; otherwise the values are summed."""
     conv = qnn.QuantConv1d(
         2,
         2,
@@ -203,9 +206,23 @@ def test_a_scale_per_channel_into_a_dense_layer_is_not_claimed_exact():
         input_scaling_stats_permute_dims=(1, 0, 2),
         input_per_channel_broadcastable_shape=(1, 2, 1),
     )
-    conv(torch.randn(4, 2, 7))
-    conv.eval()(torch.randn(4, 2, 7))
-    assert conv.last_was_exact is False
+    conv(torch.randn(4, 2, 7) * torch.tensor([1.0, spread]).view(1, 2, 1))
+    x = torch.randn(64, 2, 7)
+    with torch.no_grad():
+        y = conv.eval()(x)
+        weight, values = conv.quant_weight(), conv.input_quant(x)
+        assert values.scale.numel() == 2
+        n = torch.round(weight.value.double() / weight.scale.double())
+        grid = common_grid(values.scale.double().numpy().ravel(), WIDEST_MULTIPLE)
+        assert (grid is None) == (spread > 2)
+        terms, scale = values.value.double(), weight.scale.double()
+        if grid is not None:
+            terms = torch.round(terms / values.scale) * torch.from_numpy(grid[1]).view(1, 2, 1)
+            scale = scale * grid[0]
+        sums = torch.nn.functional.conv1d(terms, n).float()
+        expected = sums * scale.float() + conv.bias.view(1, -1, 1)
+    assert conv.last_was_exact
+    assert torch.equal(y, expected)
 
 
 def test_plain_tensor_straight_from_a_quantizer_is_exact():
