@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headrace import config
 from headrace.core.functional import abs_binary_sign_grad, round_ste, straight_through
+from headrace.core.optional_state import OptionalState
 from headrace.core.stateless import StatelessBuffer, optional_dtype
 from headrace.inject.enum import BitWidthImplType
 from headrace.inject.errors import QuantizerValueError
@@ -38,9 +38,10 @@ class BitWidthConst(nn.Module):
         return self.bit_width.value
 
 
-class BitWidthStatefulConst(nn.Module):
+class BitWidthStatefulConst(OptionalState):
     """A constant that is saved and loaded."""
 
+    optional_keys = ("bit_width",)
     bit_width: Tensor
 
     def __init__(self, bit_width: int, dtype: torch.dtype | None = None, device: torch.device | None = None) -> None:
@@ -50,14 +51,8 @@ class BitWidthStatefulConst(nn.Module):
     def forward(self) -> Tensor:
         return self.bit_width
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        super()._load_from_state_dict(state_dict, prefix, *args)
-        missing_keys: list[str] = args[2]
-        if config.IGNORE_MISSING_KEYS and prefix + "bit_width" in missing_keys:
-            missing_keys.remove(prefix + "bit_width")
 
-
-class BitWidthParameter(nn.Module):
+class BitWidthParameter(OptionalState):
     """A learned bit width ``round(min_bit_width + |offset|)``.
 
     Args:
@@ -65,6 +60,8 @@ class BitWidthParameter(nn.Module):
         min_bit_width: lower bound.
         override_pretrained_bit_width: ignore the value in a loaded state dictionary.
     """
+
+    optional_keys = ("bit_width_offset",)
 
     def __init__(
         self,
@@ -87,18 +84,12 @@ class BitWidthParameter(nn.Module):
         return round_ste(abs_binary_sign_grad(self.bit_width_offset) + self.bit_width_base)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        key = prefix + "bit_width_offset"
         if prefix + "bit_width" in state_dict:
-            state_dict[key] = state_dict.pop(prefix + "bit_width") - self.bit_width_base
-        if self.override_pretrained:
-            state_dict.pop(key, None)
+            state_dict[prefix + "bit_width_offset"] = state_dict.pop(prefix + "bit_width") - self.bit_width_base
         super()._load_from_state_dict(state_dict, prefix, *args)
-        missing_keys: list[str] = args[2]
-        if (config.IGNORE_MISSING_KEYS or self.override_pretrained) and key in missing_keys:
-            missing_keys.remove(key)
 
 
-class RemoveBitwidthParameter(nn.Module):
+class RemoveBitwidthParameter(OptionalState):
     """A learned number of bits to remove, ``1 / (epsilon + |coefficient|)``.
 
     Args:
@@ -110,6 +101,8 @@ class RemoveBitwidthParameter(nn.Module):
     Raises:
         QuantizerValueError: fewer than 0 bits.
     """
+
+    optional_keys = ("bit_width_coeff",)
 
     def __init__(
         self,
@@ -130,15 +123,6 @@ class RemoveBitwidthParameter(nn.Module):
 
     def forward(self) -> Tensor:
         return 1.0 / (self.non_zero_epsilon + self.bit_width_coeff.abs())
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        key = prefix + "bit_width_coeff"
-        if self.override_pretrained:
-            state_dict.pop(key, None)
-        super()._load_from_state_dict(state_dict, prefix, *args)
-        missing_keys: list[str] = args[2]
-        if (config.IGNORE_MISSING_KEYS or self.override_pretrained) and key in missing_keys:
-            missing_keys.remove(key)
 
 
 class MsbClampBitWidth(nn.Module):

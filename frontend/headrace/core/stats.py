@@ -7,13 +7,12 @@ Each takes a tensor arranged by a view of :mod:`headrace.core.function_wrapper.s
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from headrace import config
 from headrace.core.autograd import abs_max
+from headrace.core.optional_state import OptionalState
 
 DEFAULT_MOMENTUM = 0.1
 SCALAR_SHAPE: tuple[int, ...] = ()
@@ -202,7 +201,7 @@ class MeanSigmaStd(_MagnitudeMoments):
         return mean + self.sigma * deviation
 
 
-class MeanLearnedSigmaStd(_MagnitudeMoments):
+class MeanLearnedSigmaStd(OptionalState, _MagnitudeMoments):
     """``mean |x| + sigma * std |x|`` with learned *sigma*.
 
     Args:
@@ -224,12 +223,6 @@ class MeanLearnedSigmaStd(_MagnitudeMoments):
     def forward(self, x: Tensor) -> Tensor:
         mean, deviation = self.moments(x)
         return mean + self.value.reshape(mean.shape) * deviation
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        super()._load_from_state_dict(state_dict, prefix, *args)
-        missing_keys: list[str] = args[2]
-        if config.IGNORE_MISSING_KEYS and prefix + "value" in missing_keys:
-            missing_keys.remove(prefix + "value")
 
 
 class _Stats(nn.Module):

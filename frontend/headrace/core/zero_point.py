@@ -7,12 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headrace import config
 from headrace.core.functional import abs_binary_sign_grad
+from headrace.core.optional_state import OptionalState, StartsFromBatches, StartsFromParameters
 from headrace.core.search import ZeroPointSearch
 from headrace.core.stateless import StatelessBuffer, optional_dtype
 from headrace.core.stats import DEFAULT_MOMENTUM, _ParameterListStats, momentum_update
-from headrace.inject.errors import QuantizerValueError
 
 __all__ = [
     "ParameterFromRuntimeZeroPoint",
@@ -87,7 +86,7 @@ def _lowest(impl: nn.Module, x: Tensor, scale: Tensor) -> Tensor:
     return out
 
 
-class ParameterFromStatsFromParameterZeroPoint(nn.Module):
+class ParameterFromStatsFromParameterZeroPoint(StartsFromParameters):
     """A learned zero point that starts from a statistic of the parameters at the first call."""
 
     def __init__(
@@ -111,7 +110,6 @@ class ParameterFromStatsFromParameterZeroPoint(nn.Module):
             tracked_parameter_list,
         )
         self.scale_shift_zero_point = _ScaleShiftZeroPoint(int_quant, quantize_zero_point)
-        self.init_done = False
         self.value = nn.Parameter(torch.zeros(zero_point_shape, dtype=dtype, device=device))
 
     def forward(self, x: Tensor, scale: Tensor, bit_width: Tensor) -> Tensor:
@@ -124,21 +122,8 @@ class ParameterFromStatsFromParameterZeroPoint(nn.Module):
         out: Tensor = self.scale_shift_zero_point(abs_binary_sign_grad(self.value), scale, bit_width)
         return out
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        if not self.init_done:
-            del destination[prefix + "value"]
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        super()._load_from_state_dict(state_dict, prefix, *args)
-        missing_keys: list[str] = args[2]
-        if prefix + "value" not in missing_keys:
-            self.init_done = True
-        elif config.IGNORE_MISSING_KEYS:
-            missing_keys.remove(prefix + "value")
-
-
-class ParameterZeroPoint(nn.Module):
+class ParameterZeroPoint(OptionalState):
     """A learned zero point with a given start (as a real offset)."""
 
     follows_input = False
@@ -162,17 +147,9 @@ class ParameterZeroPoint(nn.Module):
         out: Tensor = self.scale_shift_zero_point(abs_binary_sign_grad(self.value), scale, bit_width)
         return out
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        super()._load_from_state_dict(state_dict, prefix, *args)
-        missing_keys: list[str] = args[2]
-        if config.IGNORE_MISSING_KEYS and prefix + "value" in missing_keys:
-            missing_keys.remove(prefix + "value")
 
-
-class ParameterFromRuntimeZeroPoint(nn.Module):
+class ParameterFromRuntimeZeroPoint(StartsFromBatches):
     """A learned zero point that starts from statistics of the first batches; see the scale of the same kind."""
-
-    buffer: Tensor
 
     def __init__(
         self,
@@ -186,11 +163,7 @@ class ParameterFromRuntimeZeroPoint(nn.Module):
         dtype: torch.dtype | None = None,
         device: torch.device | None = None,
     ) -> None:
-        super().__init__()
-        if collect_stats_steps <= 0:
-            raise QuantizerValueError(f"collect_stats_steps must be at least 1, got {collect_stats_steps}")
-        self.collect_stats_steps = collect_stats_steps
-        self.counter = 0
+        super().__init__(collect_stats_steps)
         self.zero_point_shape = zero_point_shape
         self.momentum = zero_point_stats_momentum
         self.stats_input_view_shape_impl = zero_point_stats_input_view_shape_impl
@@ -199,22 +172,9 @@ class ParameterFromRuntimeZeroPoint(nn.Module):
         self.register_buffer("buffer", torch.zeros(zero_point_shape, dtype=dtype, device=device), persistent=False)
         self.scale_shift_zero_point = _ScaleShiftZeroPoint(int_quant, quantize_zero_point)
 
-    @property
-    def is_collecting(self) -> bool:
-        """Whether the zero point still follows statistics."""
-        return self.counter <= self.collect_stats_steps
-
-    @property
-    def follows_input(self) -> bool:
-        """Whether the next zero point depends on the tensor to quantize."""
-        return self.training and self.counter < self.collect_stats_steps
-
     def init_zp(self) -> None:
         """End the collection: the average becomes the learned parameter."""
-        if self.is_collecting:
-            with torch.no_grad():
-                self.value.copy_(self.buffer)
-            self.counter = self.collect_stats_steps + 1
+        self._end_collection()
 
     def _offset(self, x: Tensor, scale: Tensor) -> Tensor:
         if self.training and self.counter < self.collect_stats_steps:
@@ -231,18 +191,3 @@ class ParameterFromRuntimeZeroPoint(nn.Module):
     def forward(self, x: Tensor, scale: Tensor, bit_width: Tensor) -> Tensor:
         out: Tensor = self.scale_shift_zero_point(abs_binary_sign_grad(self._offset(x, scale)), scale, bit_width)
         return out
-
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        if self.counter == 0:
-            del destination[prefix + "value"]
-        elif self.is_collecting:
-            destination[prefix + "value"] = self.buffer.clone()
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        super()._load_from_state_dict(state_dict, prefix, *args)
-        missing_keys: list[str] = args[2]
-        if prefix + "value" not in missing_keys:
-            self.counter = self.collect_stats_steps + 1
-        elif config.IGNORE_MISSING_KEYS:
-            missing_keys.remove(prefix + "value")

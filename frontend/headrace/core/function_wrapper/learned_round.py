@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from headrace import config
 from headrace.core import functional
 from headrace.core.function_wrapper.misc import Identity
+from headrace.core.optional_state import OptionalState
 from headrace.inject.errors import QuantizerValueError
 
 
@@ -69,7 +67,7 @@ class LearnedRoundIdentity(nn.Module):
         return functional.round_ste(x + offset)
 
 
-class LearnedRoundSte(nn.Module):
+class LearnedRoundSte(OptionalState):
     """Rounds each element the way its own learned value says.
 
     Args:
@@ -96,9 +94,3 @@ class LearnedRoundSte(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.learned_round_impl.round(x, self.input_view_impl(self.learned_round_impl(self.value)))
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        super()._load_from_state_dict(state_dict, prefix, *args)
-        missing_keys: list[str] = args[2]
-        if config.IGNORE_MISSING_KEYS and prefix + "value" in missing_keys:
-            missing_keys.remove(prefix + "value")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from headrace.core.function_wrapper import OverBatchOverTensorView
+from headrace.core.optional_state import StartsFromBatches, StartsFromParameters
 from headrace.core.restrict_val import FloatRestrictValue, RestrictValue, _ClampValue, _RestrictValue
 from headrace.core.scaling.standalone import LearnedScale
 from headrace.core.stats import (
@@ -17,10 +16,9 @@ from headrace.core.stats import (
     _Stats,
     momentum_update,
 )
-from headrace.inject.errors import QuantizerValueError
 
 
-class ParameterFromStatsFromParameterScaling(LearnedScale):
+class ParameterFromStatsFromParameterScaling(StartsFromParameters, LearnedScale):
     """A learned scale that starts from the statistics of the parameters at the first call."""
 
     def __init__(
@@ -46,11 +44,7 @@ class ParameterFromStatsFromParameterScaling(LearnedScale):
         restrict = restrict_scaling_impl or FloatRestrictValue()
         self.restrict_scaling = _RestrictValue(restrict)
         self.clamp_scaling = _ClampValue(scaling_min_val, restrict)
-        self.init_done = False
         self.value = nn.Parameter(torch.ones(scaling_shape, dtype=dtype, device=device))
-
-    def _value_loaded(self) -> None:
-        self.init_done = True
 
     def forward(self, x: Tensor, threshold: Tensor | None = None) -> Tensor:
         if not self.init_done:
@@ -61,20 +55,13 @@ class ParameterFromStatsFromParameterScaling(LearnedScale):
         scale: Tensor = self.clamp_scaling(self.restrict_scaling(self.value))
         return scale if threshold is None else scale / threshold
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        if not self.init_done:
-            del destination[prefix + "value"]
 
-
-class ParameterFromRuntimeStatsScaling(LearnedScale):
+class ParameterFromRuntimeStatsScaling(StartsFromBatches, LearnedScale):
     """A learned scale that starts from statistics of the first batches.
 
     For ``collect_stats_steps`` training steps the scale is the statistic of the batch, and an exponential average
     of it is kept, which evaluation uses; after that the average becomes a learned parameter.
     """
-
-    buffer: Tensor
 
     def __init__(
         self,
@@ -88,12 +75,8 @@ class ParameterFromRuntimeStatsScaling(LearnedScale):
         dtype: torch.dtype | None = None,
         device: torch.device | None = None,
     ) -> None:
-        super().__init__()
-        if collect_stats_steps <= 0:
-            raise QuantizerValueError(f"collect_stats_steps must be at least 1, got {collect_stats_steps}")
+        super().__init__(collect_stats_steps)
         restrict = restrict_scaling_impl or FloatRestrictValue()
-        self.collect_stats_steps = collect_stats_steps
-        self.counter = 0
         self.momentum = scaling_stats_momentum
         self.stats_input_view_shape_impl = scaling_stats_input_view_shape_impl or OverBatchOverTensorView()
         self.stats = _Stats(scaling_stats_impl, scaling_shape)
@@ -109,25 +92,13 @@ class ParameterFromRuntimeStatsScaling(LearnedScale):
         """Whether any statistics were collected or a value was loaded."""
         return self.counter > 0
 
-    @property
-    def is_collecting(self) -> bool:
-        """Whether the scale still follows statistics."""
-        return self.counter <= self.collect_stats_steps
-
-    @property
-    def follows_input(self) -> bool:
-        """Whether the next scale depends on the tensor to quantize."""
-        return self.training and self.counter < self.collect_stats_steps
-
     def init_scale(self) -> None:
         """End the collection: the average becomes the learned parameter."""
-        if self.is_collecting:
-            with torch.no_grad():
-                self.value.copy_(self.restrict_preprocess(self.buffer))
-            self.counter = self.collect_stats_steps + 1
+        self._end_collection()
 
-    def _value_loaded(self) -> None:
-        self.counter = self.collect_stats_steps + 1
+    def _average(self) -> Tensor:
+        average: Tensor = self.restrict_preprocess(self.buffer)
+        return average
 
     def _collect(self, x: Tensor) -> Tensor:
         stats: Tensor = self.stats(self.stats_input_view_shape_impl(x))
@@ -143,13 +114,6 @@ class ParameterFromRuntimeStatsScaling(LearnedScale):
         else:
             if self.training:
                 self.init_scale()
-            stored = self.restrict_preprocess(self.buffer) if self.is_collecting else self.value
+            stored = self._average() if self.is_collecting else self.value
             scale = self.clamp_scaling(self.restrict_scaling(stored))
         return scale if threshold is None else scale / threshold
-
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        if self.counter == 0:
-            del destination[prefix + "value"]
-        elif self.is_collecting:
-            destination[prefix + "value"] = self.restrict_preprocess(self.buffer).detach()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from headrace import config
+from headrace.core.optional_state import OptionalState
 from headrace.core.restrict_val import RestrictValue, SignedFloatRestrictValue, _ClampValue, _RestrictValue
 from headrace.core.stats import _Stats
 from headrace.inject.errors import QuantizerValueError
 
 
-class ParameterPreScalingWeightNorm(nn.Module):
+class ParameterPreScalingWeightNorm(OptionalState):
     """``scale * norm(w) / g`` with a learned norm ``g`` a channel: weight normalization (Salimans, Kingma, 2016).
 
     Args:
@@ -62,9 +60,3 @@ class ParameterPreScalingWeightNorm(nn.Module):
         g: Tensor = self.clamp_scaling(self.restrict_clamp_scaling(self.value))
         scale: Tensor = self.scaling_impl(x)
         return scale * self._norm(x) / g
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        super()._load_from_state_dict(state_dict, prefix, *args)
-        missing_keys: list[str] = args[2]
-        if config.IGNORE_MISSING_KEYS and prefix + "value" in missing_keys:
-            missing_keys.remove(prefix + "value")

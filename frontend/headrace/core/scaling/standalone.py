@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headrace import config
+from headrace.core.optional_state import OptionalState
 from headrace.core.restrict_val import FloatRestrictValue, RestrictValue, _ClampValue, _RestrictValue
 from headrace.core.stateless import StatelessBuffer
 from headrace.core.stats import (
@@ -63,22 +63,13 @@ class ConstScaling(nn.Module):
         return scale if threshold is None else scale / threshold
 
 
-class LearnedScale(nn.Module):
+class LearnedScale(OptionalState):
     """Loading of a learned ``value``, shared by the scales below."""
 
-    def _value_loaded(self) -> None:
-        """Called when a state dictionary brought a value."""
-
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        key = prefix + "value"
         if prefix + "learned_value" in state_dict:
-            state_dict[key] = state_dict.pop(prefix + "learned_value")
+            state_dict[prefix + "value"] = state_dict.pop(prefix + "learned_value")
         super()._load_from_state_dict(state_dict, prefix, *args)
-        missing_keys: list[str] = args[2]
-        if key not in missing_keys:
-            self._value_loaded()
-        elif config.IGNORE_MISSING_KEYS:
-            missing_keys.remove(key)
 
 
 class ParameterScaling(LearnedScale):

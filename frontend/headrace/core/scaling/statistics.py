@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from headrace import config
 from headrace.core.function_wrapper import Identity, OverOutputChannelView, OverTensorView
+from headrace.core.optional_state import OptionalState
 from headrace.core.restrict_val import FloatRestrictValue, RestrictValue, _ClampValue, _RestrictValue
 from headrace.core.stats import (
     DEFAULT_MOMENTUM,
@@ -20,8 +18,10 @@ from headrace.core.stats import (
 from headrace.inject.errors import QuantizerValueError
 
 
-class _AffineRescaling(nn.Module):
+class _AffineRescaling(OptionalState):
     """``x * weight (+ bias)``, both learned."""
+
+    optional_keys = ("affine_weight", "affine_bias")
 
     def __init__(
         self,
@@ -40,14 +40,6 @@ class _AffineRescaling(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         out = x * self.affine_weight
         return out if self.affine_bias is None else out + self.affine_bias
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        super()._load_from_state_dict(state_dict, prefix, *args)
-        missing_keys: list[str] = args[2]
-        if config.IGNORE_MISSING_KEYS:
-            for key in (prefix + "affine_weight", prefix + "affine_bias"):
-                if key in missing_keys:
-                    missing_keys.remove(key)
 
 
 class _StatsScaling(nn.Module):
@@ -141,9 +133,10 @@ class StatsFromParameterScaling(nn.Module):
         return True if rows else None
 
 
-class _RuntimeStats(nn.Module):
+class _RuntimeStats(OptionalState):
     """The statistic of the batch in training, its running average in evaluation."""
 
+    optional_keys = ("running_stats",)
     running_stats: Tensor
 
     def __init__(
@@ -169,12 +162,6 @@ class _RuntimeStats(nn.Module):
         self.counter += 1
         momentum_update(self.running_stats, stats.detach(), self.momentum, self.counter)
         return stats
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        super()._load_from_state_dict(state_dict, prefix, *args)
-        missing_keys: list[str] = args[2]
-        if config.IGNORE_MISSING_KEYS and prefix + "running_stats" in missing_keys:
-            missing_keys.remove(prefix + "running_stats")
 
 
 class RuntimeStatsScaling(nn.Module):
