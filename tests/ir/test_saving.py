@@ -24,6 +24,7 @@ import headrace
 from headrace.errors import InputError, ModelError
 from headrace.ingest import from_proto
 from headrace.ir import Graph, IntRange, Op, TensorType
+from headrace.ir.integer import IntSelect
 from headrace.ir.ops import (
     Celu,
     Clip,
@@ -55,6 +56,7 @@ RARE: list[tuple[Op, tuple[TensorType, ...]]] = [
     (Offset(np.array([1, -2, 3])), (TensorType((3,)),)),
     (Trunc(ONE, 2, 4 * ONE, "FLOOR", 0, 15), (TensorType((3,)),)),
     (TopValues(2), (TensorType((3,)),)),
+    (IntSelect(np.array([[0, 5], [-1, 2]]), (2,), ((1, 0),), 3), (TensorType((3, 4), IntRange(0, 7)),)),
     (Codes(IntQuant(ONE, 0 * ONE, -8, 7)), (TensorType((3,)),)),
     (ToReal((Clip(-1.0, float("inf")), Mul(np.array([0.1])))), (TensorType((3,), IntRange(-4, 3)),)),
 ]
