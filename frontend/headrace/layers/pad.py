@@ -161,7 +161,7 @@ class Pad(Layer):
     def resources(self) -> Resources:
         counters = sum(axis.bits + (axis.phase_bits if axis.step > 1 else 0) for axis in self.axes)
         word = self.outputs[0].word_bits
-        return Resources(lut=4 * counters + word, ff=counters + self.inputs[0].word_bits + 2)
+        return Resources(lut=2 * counters + word, ff=counters + self.inputs[0].word_bits + 2)
 
     @property
     def _fill_words(self) -> Int:
