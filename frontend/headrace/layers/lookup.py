@@ -64,11 +64,16 @@ class Lookup(Pointwise):
         return self.groups << self.stream.bits
 
     def resources(self) -> Resources:
-        """An estimate: the memories, and the counter of channel groups."""
-        total = Resources(lut=6.0, ff=self.outputs[0].word_bits + 8.0)
-        for _ in range(self.pe):
-            total += memory_resources(self.depth, self.output.bits)
-        return total
+        """An estimate: the memories with a register that a block RAM has inside, and the counter of channel groups.
+
+        Up to 256 words, multiplexers that are no look-up tables choose among those of a bit.
+        """
+        memory = memory_resources(self.depth, self.output.bits)
+        chosen = 1.4 if self.depth > 256 else 1.0
+        group = index_bits(self.groups) if self.groups > 1 else 0
+        ff = 0.0 if memory.bram18 else float(self.outputs[0].word_bits)
+        tables = Resources(lut=self.pe * chosen * memory.lut, bram18=self.pe * memory.bram18)
+        return tables + Resources(lut=2.0 + group, ff=ff + group + 1)
 
     def rtl(self) -> RtlModule:
         lanes = 1 if self.shared else self.pe

@@ -107,7 +107,7 @@ class Slice(Layer):
 
     def resources(self) -> Resources:
         word, counters = self.outputs[0].word_bits, 2 * index_bits(self.channels // self.simd)
-        return Resources(lut=counters + 2, ff=word + counters + 1)
+        return Resources(lut=counters + 6, ff=word + counters + 1)
 
     def rtl(self) -> RtlModule:
         words = self.channels // self.simd
