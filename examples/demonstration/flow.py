@@ -106,6 +106,39 @@ class Outcome:
     compared: int
 
 
+@dataclass(frozen=True)
+class Demo:
+    """What ``headrace demo --example`` calls, as the ``main`` of an example.
+
+    Attributes:
+        task: makes the example for a number of bits.
+        bits: when none are chosen.
+        folder: of the results within ``out``, with the bits for ``{0}``.
+    """
+
+    task: Callable[[int], Task]
+    bits: int
+    folder: str
+
+    def __call__(
+        self, bits: int | None = None, images: int = 100, output: Path | None = None, journal: Journal | None = None
+    ) -> Outcome:
+        """Run the demo and return what it found.
+
+        Args:
+            bits: of weights and activations.
+            images: how many test samples are simulated.
+            output: folder for the trained network, the exported model and the design.
+            journal: told of the steps.
+
+        Raises:
+            VerificationError: when PyTorch, integer graph and hardware are not equal in every value.
+        """
+        chosen = self.bits if bits is None else bits
+        folder = output or Path("out") / self.folder.format(chosen)
+        return demonstrate(self.task(chosen), images, folder, journal or Journal())
+
+
 def demonstrate(task: Task, count: int, folder: Path, journal: Journal) -> Outcome:
     """Run the whole flow and return what it found.
 

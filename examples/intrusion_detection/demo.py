@@ -8,10 +8,9 @@ from pathlib import Path
 from torch import Tensor, nn
 
 import demonstration
-from demonstration.flow import Outcome, Samples, Task, demonstrate, outcome_data, print_outcome
+from demonstration.flow import Demo, Samples, Task, outcome_data, print_outcome
 from demonstration.networks import bipolar, dense
 from demonstration.training import fit, unchanged
-from headrace.build.journal import Journal
 from intrusion_detection.flows import BITS, load_flows
 
 WIDTHS = (BITS, 64, 64, 64, 1)
@@ -35,19 +34,9 @@ class Alarm(nn.Module):
         return decided * 0.5 + 0.5
 
 
-def main(bits: int = 2, images: int = 100, output: Path | None = None, journal: Journal | None = None) -> Outcome:
-    """Run the demo and return what it found.
-
-    Args:
-        bits: of activations, and of weights: 1 is bipolar, 2 is ternary.
-        images: how many test flows are simulated.
-        output: folder for the trained network, the exported model and the design.
-        journal: told of the steps.
-
-    Raises:
-        VerificationError: when PyTorch, integer graph and hardware are not equal in every value.
-    """
-    task = Task(
+def task(bits: int) -> Task:
+    """The example; *bits* of activations, and of weights: 1 is bipolar, 2 is ternary."""
+    return Task(
         title=f"Flows, {'-'.join(map(str, WIDTHS))}",
         bits=bits,
         unit="flows",
@@ -59,7 +48,9 @@ def main(bits: int = 2, images: int = 100, output: Path | None = None, journal: 
         sources=(Path(__file__).parent, Path(demonstration.__file__).parent),
         classifier=Alarm,
     )
-    return demonstrate(task, images, output or Path("out") / f"flows_w{bits}a{bits}", journal or Journal())
+
+
+main = Demo(task, 2, "flows_w{0}a{0}")
 
 
 def train(network: nn.Module, samples: Samples, report: Callable[[str], None]) -> None:

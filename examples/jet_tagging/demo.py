@@ -9,10 +9,9 @@ from torch import nn
 
 import demonstration
 import headrace.nn as qnn
-from demonstration.flow import CLOCK_MHZ, Outcome, Samples, Task, demonstrate, outcome_data, print_outcome
+from demonstration.flow import CLOCK_MHZ, Demo, Samples, Task, outcome_data, print_outcome
 from demonstration.networks import dense
 from demonstration.training import fit, unchanged
-from headrace.build.journal import Journal
 from jet_tagging.jets import FEATURES, KINDS, load_jets
 
 WIDTHS = (FEATURES, 64, 32, 32, len(KINDS))
@@ -23,19 +22,9 @@ LEARNING_RATE = 0.005
 __all__ = ["main", "outcome_data", "print_outcome"]
 
 
-def main(bits: int = 4, images: int = 100, output: Path | None = None, journal: Journal | None = None) -> Outcome:
-    """Run the demo and return what it found.
-
-    Args:
-        bits: of weights and activations; features have eight.
-        images: how many test jets are simulated.
-        output: folder for the trained network, the exported model and the design.
-        journal: told of the steps.
-
-    Raises:
-        VerificationError: when PyTorch, integer graph and hardware are not equal in every value.
-    """
-    task = Task(
+def task(bits: int) -> Task:
+    """The example; *bits* of weights and activations; features have eight."""
+    return Task(
         title=f"Jets, {'-'.join(map(str, WIDTHS))}",
         bits=bits,
         unit="jets",
@@ -46,7 +35,9 @@ def main(bits: int = 4, images: int = 100, output: Path | None = None, journal: 
         train=train,
         sources=(Path(__file__).parent, Path(demonstration.__file__).parent),
     )
-    return demonstrate(task, images, output or Path("out") / f"jets_w{bits}a{bits}", journal or Journal())
+
+
+main = Demo(task, 4, "jets_w{0}a{0}")
 
 
 def train(network: nn.Module, samples: Samples, report: Callable[[str], None]) -> None:

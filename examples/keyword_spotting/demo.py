@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 import demonstration
 import headrace.nn as qnn
-from demonstration.flow import Outcome, Samples, Task, demonstrate, outcome_data, print_outcome
+from demonstration.flow import Demo, Samples, Task, outcome_data, print_outcome
 from demonstration.training import fit
-from headrace.build.journal import Journal
 from keyword_spotting.sounds import BANDS, WORDS, load_sounds
 
 EPOCHS = 10
@@ -24,19 +23,9 @@ CHANNELS = (24, 24, 24)
 __all__ = ["main", "outcome_data", "print_outcome"]
 
 
-def main(bits: int = 3, images: int = 100, output: Path | None = None, journal: Journal | None = None) -> Outcome:
-    """Run the demo and return what it found.
-
-    Args:
-        bits: of weights and activations, from 2 on.
-        images: how many test sounds are simulated, as spectra over time.
-        output: folder for the trained network, the exported model and the design.
-        journal: told of the steps.
-
-    Raises:
-        VerificationError: when PyTorch, integer graph and hardware are not equal in every value.
-    """
-    task = Task(
+def task(bits: int) -> Task:
+    """The example; *bits* of weights and activations, from 2 on."""
+    return Task(
         title=f"synthetic words, convolutions to {', '.join(map(str, CHANNELS))} channels",
         bits=max(bits, 2),
         unit="sounds",
@@ -47,7 +36,9 @@ def main(bits: int = 3, images: int = 100, output: Path | None = None, journal: 
         train=train,
         sources=(Path(__file__).parent, Path(demonstration.__file__).parent),
     )
-    return demonstrate(task, images, output or Path("out") / f"keywords_w{bits}a{bits}", journal or Journal())
+
+
+main = Demo(task, 3, "keywords_w{0}a{0}")
 
 
 def build_network(bits: int) -> nn.Sequential:

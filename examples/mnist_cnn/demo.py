@@ -9,9 +9,8 @@ from pathlib import Path
 from torch import nn
 
 import demonstration
-from demonstration.flow import Outcome, Samples, Task, demonstrate, outcome_data, print_outcome
+from demonstration.flow import Demo, Samples, Task, outcome_data, print_outcome
 from demonstration.training import fit, shifted
-from headrace.build.journal import Journal
 from mnist_cnn.network import CHANNELS, build_network
 from mnist_mlp.digits import load_digits
 
@@ -22,19 +21,9 @@ TARGET_FPS = 100_000
 __all__ = ["main", "outcome_data", "print_outcome"]
 
 
-def main(bits: int = 2, images: int = 100, output: Path | None = None, journal: Journal | None = None) -> Outcome:
-    """Run the demo and return what it found.
-
-    Args:
-        bits: of weights and activations.
-        images: how many test images are simulated.
-        output: folder for the trained network, the exported model and the design.
-        journal: told of the steps.
-
-    Raises:
-        VerificationError: when PyTorch, integer graph and hardware are not equal in every value.
-    """
-    task = Task(
+def task(bits: int) -> Task:
+    """The example; *bits* of weights and activations."""
+    return Task(
         title=f"MNIST, convolutions to {', '.join(map(str, CHANNELS))} channels",
         bits=bits,
         unit="images",
@@ -45,7 +34,9 @@ def main(bits: int = 2, images: int = 100, output: Path | None = None, journal: 
         train=train,
         sources=(Path(__file__).parent, Path(demonstration.__file__).parent),
     )
-    return demonstrate(task, images, output or Path("out") / f"mnist_cnn_w{bits}a{bits}", journal or Journal())
+
+
+main = Demo(task, 2, "mnist_cnn_w{0}a{0}")
 
 
 def square_digits() -> Samples:

@@ -9,14 +9,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from fuzz.mutations import NAMES as ALL
+from fuzz.hostile import EVIL, renamed
 from models import quantized_mlp
 
 import headrace
 
 NAMES = ["a/b; rm -rf ~", "module", "../../x", "a.b", "a_b", "a b", "<script>alert(1)</script>", 'ä\n`include "x"']
-
-EVIL = [name for name in ALL if name]
 
 
 @pytest.fixture(scope="module")
@@ -58,24 +56,6 @@ def test_build_and_simulate(hostile: onnx.ModelProto, tmp_path: Path) -> None:
     results = [design.run(feeds, mode=mode) for mode in ("float", "integer", "rtl")]
     assert all(list(result) == ["/etc/passwd"] for result in results)
     assert all(np.array_equal(result["/etc/passwd"], results[0]["/etc/passwd"]) for result in results)
-
-
-def renamed(rotation: int) -> onnx.ModelProto:
-    """The tiny network under names that mean something to some tool, each in another place for another *rotation*."""
-    model = quantized_mlp((6, 5, 3), 3, seed=1)
-    pool = [*EVIL[rotation:], *EVIL[:rotation]]
-    names = {"": ""}
-    for name in ("x", "label", *(name for node in model.graph.node for name in (*node.input, *node.output))):
-        number = len(names) - 1
-        names.setdefault(name, pool[number % len(pool)] + (str(number) if number >= len(pool) else ""))
-    for k, node in enumerate(model.graph.node):
-        node.name = pool[(3 * k + 1) % len(pool)]
-        node.input[:] = [names[name] for name in node.input]
-        node.output[:] = [names[name] for name in node.output]
-    for named in (*model.graph.input, *model.graph.output, *model.graph.initializer):
-        named.name = names[named.name]
-    model.graph.name = pool[5]
-    return model
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from fuzz.hostile import renamed
 from fuzz.mutations import NAMES
-from models import quantized_mlp
 
 from headrace.cli import main
 
@@ -24,22 +24,9 @@ OUT = "o'ut $(touch pwned);`touch pwned`"
 def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the model, whose nodes and tensors have the names, in turn; the current one."""
     monkeypatch.chdir(tmp_path)
-    pool = [name for name in NAMES if name]
-    proto = quantized_mlp((6, 5, 3), 3, seed=1)
-    names = {"": ""}
-    for name in ("x", "label", *(n for node in proto.graph.node for n in (*node.input, *node.output))):
-        names.setdefault(
-            name, pool[(len(names) + 6) % len(pool)] + ("" if len(names) <= len(pool) else str(len(names)))
-        )
-    for k, node in enumerate(proto.graph.node):
-        node.name = pool[(5 * k + 3) % len(pool)]
-        node.input[:] = [names[name] for name in node.input]
-        node.output[:] = [names[name] for name in node.output]
-    for named in (*proto.graph.input, *proto.graph.output, *proto.graph.initializer):
-        named.name = names[named.name]
-    proto.graph.name = pool[4]
+    proto = renamed(6)
     onnx.save(proto, tmp_path / MODEL)
-    np.savez(tmp_path / "x.npz", **{names["x"]: np.zeros((2, 6), np.float32)})
+    np.savez(tmp_path / "x.npz", **{proto.graph.input[0].name: np.zeros((2, 6), np.float32)})
     return tmp_path
 
 
