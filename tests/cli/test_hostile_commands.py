@@ -129,3 +129,14 @@ def test_a_command_started_as_a_user_does() -> None:
     )
     assert done.returncode == 2
     assert "\x1b[2J" not in done.stderr
+
+
+def test_too_little_memory(hostile: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame that does not fit is said with its size, and is not taken for a bug."""
+
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError("Unable to allocate 512. MiB")
+
+    monkeypatch.setattr("headrace.build.design.Design.info", full)
+    text = said(capsys, 2, "info", MODEL)
+    assert "not enough memory for this model and batch (Unable to allocate 512. MiB); run fewer frames" in text
