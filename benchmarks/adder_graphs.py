@@ -175,12 +175,11 @@ def synthesise(files: list[Path], top: str, recipe: str, yosys: str) -> Count:
         read = f"read_verilog -sv {' '.join(p.name for p in files)}"
         for file in files:
             (Path(folder) / file.name).write_bytes(file.read_bytes())
-        script = (
-            f"{read}; {RECIPES[recipe].format(top=top)}; tee -q -o {stat.name} stat -json; tee -q -o path ltp -noff"
-        )
+        counts = f"tee -q -o {stat.name} stat -json; tee -q -o path ltp * t:FD* %d"
+        script = f"{read}; {RECIPES[recipe].format(top=top)}; {counts}"
         subprocess.run([yosys, "-q", "-p", script], cwd=folder, check=True, capture_output=True)
         cells = json.loads(stat.read_text())["design"]["num_cells_by_type"]
-        longest = re.search(r"length=(\d+)", (Path(folder) / "path").read_text())
+        longest = re.search(r"\(length=(\d+)\)", (Path(folder) / "path").read_text())
 
     def total(prefix: str) -> int:
         return sum(n for kind, n in cells.items() if kind.startswith(prefix))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.adder_graph.building import TABLE_BITS, build
+from headrace.adder_graph.digits import digit_counts
 from headrace.adder_graph.graph import AdderGraph, Int, Rounding, with_rounding
-from headrace.adder_graph.sharing import share
+from headrace.adder_graph.sharing import common_part, share
 from headrace.ir import IntRange
 
-EFFORT = 120_000
-"""Tries times digits of the matrix: bounds the time that :func:`solve` takes."""
+EFFORT = 240_000
+"""Tries times pairs of digits in the columns of the matrix: bounds the time that :func:`solve` takes."""
+
+MOST_TRIES = 40
 
 SLACK = 2
 """Levels of adders that a graph may have more than its deepest column needs."""
@@ -45,8 +48,8 @@ def solve(
         top = 1 << (rounding.shift + rounding.bits)
         total = IntRange(min(total.lo, -top), max(total.hi, top - 1))
     spans = [(x.hi - x.lo) // scale] * weights.shape[0]
-    work = max(int(np.count_nonzero(weights)) ** 2 // 40, 1)
-    tries = min(max(effort // work, 1), 40)
+    digits = digit_counts(scale * weights - common_part(scale * weights, spans)).sum(axis=0)
+    tries = min(max(effort // max(int((digits**2).sum()), 1), 1), MOST_TRIES)
     best: AdderGraph | None = None
     for k in range(tries):
         sharing = share(scale * weights, spans, TABLE_BITS, seed=k or None)
