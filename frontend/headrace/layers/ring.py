@@ -260,7 +260,8 @@ class Ring:
         lanes = len(self.lanes)
         lut = control + lanes * 3 * self.pointer_bits + (4 * lanes if self.padded else 0)
         read = [lane.bits(word_bits) for lane in self.lanes]
-        ff = self.level_bits + self.ahead_bits + (lanes + 1) * self.pointer_bits + sum(read)
+        ff = self.level_bits + self.ahead_bits + (lanes + 1) * self.pointer_bits
+        ff += sum(bits for bits in read if ram_style(self.depth, bits) != "block")  # which has its register inside
         ff += sum(loop.bits for loop in self.loops)
         if self.padded:
             ff += self.position_bits(0) + self.position_bits(1)
