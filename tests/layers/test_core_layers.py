@@ -21,6 +21,7 @@ from headrace.layers.lookup import Lookup
 from headrace.layers.mvau import MVAU
 from headrace.layers.threshold_line import fit_line
 from headrace.layers.thresholding import Thresholding, comparisons
+from headrace.layers.vvau import VVAU
 from headrace.layers.width_converter import StreamingDataWidthConverter
 
 BIPOLAR = IntRange(-1, 1, bipolar=True)
@@ -136,21 +137,56 @@ def test_folding_gives_the_cycles_it_promises() -> None:
 
 
 @pytest.mark.parametrize(
-    ("x", "weights", "style"),
+    ("x", "weights", "styles"),
     [
-        (BIPOLAR, (-1, 1), "xnor"),
-        (IntRange(0, 1), (-1, 1), "and"),
-        (BIPOLAR, (-2, 3), "select"),
-        (IntRange(0, 3), (-1, 0, 1), "table"),
-        (IntRange(0, 31), (-1, 0, 1), "select"),
-        (IntRange(0, 3), (-2, 3), "table"),
-        (IntRange(0, 255), (-128, 127), "packed"),
-        (IntRange(0, 1 << 20), (-128, 127), "multiply"),
+        (BIPOLAR, (-1, 1), {"xnor"}),
+        (IntRange(0, 1), (-1, 1), {"and", "select"}),
+        (BIPOLAR, (-2, 3), {"select"}),
+        (IntRange(0, 3), (-1, 0, 1), {"select", "pairs", "table", "packed", "multiply"}),
+        (IntRange(-1, 1), (-2, 3), {"select", "pairs", "table", "packed", "multiply"}),
+        (IntRange(0, 31), (-1, 0, 1), {"select", "pairs", "table", "packed", "multiply"}),
+        (IntRange(0, 31), (-16, 15), {"pairs", "packed", "multiply"}),
+        (IntRange(0, 1 << 20), (-128, 127), {"pairs", "multiply"}),
     ],
 )
-def test_arithmetic_follows_the_operands(x: IntRange, weights: tuple[int, ...], style: str) -> None:
-    matrix = np.resize(np.array(weights), (12, 6))
-    assert MVAU(matrix, StreamType((12,), x), IntRange(-60, 60), 2, 2).arithmetic == style
+@pytest.mark.parametrize("folded", [(2, 2), (6, 2), (2, 6)])
+def test_arithmetic_follows_the_operands(
+    x: IntRange, weights: tuple[int, ...], styles: set[str], folded: tuple[int, int]
+) -> None:
+    """The automatic choice is the cheapest of the styles that fit, as estimated."""
+    layer = MVAU(np.resize(np.array(weights), (12, 6)), StreamType((12,), x), IntRange(-60, 60), *folded)
+    assert set(layer.legal_styles) == styles
+    costs = {style: replace(layer, style=style).resources().weight for style in styles}
+    assert costs[layer.arithmetic] == min(costs.values()) == layer.resources().weight
+
+
+def test_depthwise_arithmetic_follows_the_operands() -> None:
+    """The same styles; padding is 0, which -1 and +1 are not."""
+    window = (3, 3), (1, 1), (1, 1)
+    same, none = ((1, 1), (1, 1)), ((0, 0), (0, 0))
+    for x, weights, kernels, pads, styles in (
+        (BIPOLAR, (-1, 1), 1, none, {"xnor"}),
+        (BIPOLAR, (-1, 1), 1, same, {"select"}),
+        (IntRange(0, 3), (-1, 1), 1, same, {"select"}),
+        (IntRange(0, 3), (-1, 1), 2, same, {"and", "select"}),
+        (IntRange(0, 15), tuple(range(-8, 8)), 1, same, {"pairs", "table", "multiply"}),
+        (IntRange(0, 15), tuple(range(-8, 8)), 2, same, {"pairs", "table", "packed", "multiply"}),
+    ):
+        matrix = np.resize(np.array(weights), (4, kernels, 9))
+        layer = VVAU(matrix, StreamType((5, 5, 4), x), IntRange(-1200, 1200), *window, pads, 2, 3)
+        assert set(layer.legal_styles) == styles
+        costs = {style: replace(layer, style=style).resources().weight for style in styles}
+        assert costs[layer.arithmetic] == min(costs.values())
+
+
+def test_styles_that_do_not_fit_are_refused() -> None:
+    """The message names those that do."""
+    x, window = IntRange(0, 15), ((3, 3), (1, 1), (1, 1), ((0, 0), (0, 0)))
+    dense = MVAU(np.arange(-8, 8).reshape(4, 4), StreamType((4,), x), IntRange(-999, 999))
+    depthwise = VVAU(np.arange(-9, 9).reshape(2, 1, 9), StreamType((5, 5, 2), x), IntRange(-999, 999), *window)
+    for layer in (dense, depthwise):
+        with pytest.raises(ValueError, match=r"style 'xnor' does not fit the operands; possible: \('pairs',"):
+            replace(layer, style="xnor")
 
 
 def test_thresholding_takes_the_cheapest_style() -> None:

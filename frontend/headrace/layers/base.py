@@ -84,6 +84,11 @@ class Resources:
     bram18: float = 0.0
     uram: float = 0.0
 
+    @property
+    def weight(self) -> float:
+        """One number to choose an implementation by: a flip-flop is half a LUT, a DSP 100, a block RAM 200."""
+        return self.lut + 0.5 * self.ff + 100 * self.dsp + 200 * self.bram18
+
     def __add__(self, other: Resources) -> Resources:
         a, b = self, other
         return Resources(a.lut + b.lut, a.ff + b.ff, a.dsp + b.dsp, a.bram18 + b.bram18, a.uram + b.uram)

@@ -235,7 +235,7 @@ class Thresholding(Pointwise):
         """This layer in the style in use."""
         if self.style != "auto":
             return self
-        return min((replace(self, style=style) for style in self.legal_styles), key=lambda x: _weight(x.resources()))
+        return min((replace(self, style=style) for style in self.legal_styles), key=lambda x: x.resources().weight)
 
     @property
     def method(self) -> str:
@@ -440,11 +440,6 @@ class Thresholding(Pointwise):
     def _by_group(self, rows: Int) -> Int:
         """``(rows, n)`` to one word ``(groups, lanes * n)`` for each channel group."""
         return interleave_channels(rows, self.lanes).reshape(self.groups, -1)
-
-
-def _weight(cost: Resources) -> float:
-    """Resources as one number to choose by: a block RAM counts as 200 LUTs, a DSP as 100."""
-    return cost.lut + 0.5 * cost.ff + 200 * cost.bram18 + 100 * cost.dsp
 
 
 def _span(values: Int) -> IntRange:

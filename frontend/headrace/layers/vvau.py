@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, prod
 from typing import ClassVar
 
 import numpy as np
 
+from headrace.arithmetic import DotProduct
 from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import sliding_windows
@@ -29,6 +30,7 @@ from headrace.layers.memory import (
 )
 from headrace.layers.parameter import WORD, Parameter, slots
 from headrace.layers.programme import Programme
+from headrace.layers.recode import with_zero
 from headrace.layers.runtime import PARAMETER_RAM, parameter_resources, refuse_in_cpp, weight_memory, weight_settings
 from headrace.layers.window import Window
 
@@ -47,6 +49,8 @@ class VVAU(Layer):
         output: range of the results, which must be proven by the caller.
         simd: taps at a time: 1, a row of the kernel, or all.
         writable: integers that may take the place of any weight at run time; None for constants.
+        style: arithmetic of a channel's dot products, M rows of SIMD lanes: see
+            :class:`headrace.arithmetic.DotProduct`.
 
     Raises:
         ModelError: when a window does not fit into the padded image.
@@ -65,6 +69,7 @@ class VVAU(Layer):
     pads: tuple[tuple[int, int], ...]
     pe: int = 1
     simd: int = 1
+    style: str = "auto"
     writable: IntRange | None = field(default=None, metadata=QUIET)
     ram_style: str = field(default="auto", metadata=QUIET)
 
@@ -76,6 +81,8 @@ class VVAU(Layer):
             valid = ", ".join(map(str, divisors(self.channels)))
             raise FoldingError(f"VVAU: PE={self.pe} does not divide {self.channels}; valid: {valid}")
         self.window  # noqa: B018  (refuses windows that do not fit, and other numbers of taps)
+        if self.style != "auto" and self.style not in self.legal_styles:
+            raise ValueError(f"style {self.style!r} does not fit the operands; possible: {self.legal_styles}")
 
     # -- shape and folding ------------------------------------------------------------------------------------------
 
@@ -117,7 +124,7 @@ class VVAU(Layer):
 
     @property
     def latency(self) -> int:
-        return self.window.read_time(self.passes - 1) + 2 + self.depth
+        return self.window.read_time(self.passes - 1) + 2 + self.dot.registers
 
     @property
     def folding(self) -> dict[str, int]:
@@ -175,31 +182,47 @@ class VVAU(Layer):
         return weight_settings(self.writable)
 
     @property
-    def lane(self) -> IntRange:
-        """Range of one product; padding gives 0."""
-        x, w = self.stream.range, self.weight_range
-        corners = [a * b for a in (x.lo, x.hi) for b in (w.lo, w.hi)] + [0] * self.window.padded
-        return IntRange(min(corners), max(corners))
+    def value_range(self) -> IntRange:
+        """Range of what is multiplied: padding is 0, so that -1 and +1 become numbers."""
+        return with_zero(self.stream.range) if self.window.padded else self.stream.range
 
     @property
-    def style(self) -> str:
-        """``"select"`` when one operand is -1, 0 or +1, else ``"multiply"``."""
-        w = self.weight_range
-        return "select" if self.stream.range.bipolar or (-1 <= w.lo < 0 and w.hi <= 1) else "multiply"
+    def constant_weights(self) -> bool:
+        """Whether every weight has its own place: no memory."""
+        return self.channels == self.pe and self.passes == 1 and self.writable is None
+
+    @cached_property
+    def dot(self) -> DotProduct:
+        """The dot products of the taps of one channel with all its kernels, in the style in use."""
+        w, x = self.weight_range, self.value_range
+        dot = DotProduct(
+            rows=self.kernels,
+            lanes=self.simd,
+            x=x,
+            w=w,
+            bits=max(self.output.bits - (1 if x.bipolar and w.bipolar else 0), 1),
+            accumulated=self.passes > 1 or x.bipolar or w.bipolar,
+            constant=self.constant_weights,
+            used=self.simd if self.constant_weights else 0,
+        )
+        return dot.chosen if self.style == "auto" else replace(dot, style=self.style)
 
     @property
-    def tree(self) -> tuple[tuple[range, ...], ...]:
-        """Registered stages that sum the products of the taps: which terms of the stage before each sum takes."""
-        stages, terms = [], self.simd
-        while terms > 1:
-            stages.append(tuple(range(k, min(k + 4, terms)) for k in range(0, terms, 4)))
-            terms = len(stages[-1])
-        return tuple(stages)
+    def legal_styles(self) -> tuple[str, ...]:
+        """Arithmetic that fits the operands."""
+        return self.dot.legal_styles
 
     @property
-    def depth(self) -> int:
-        """Registers between the words read and the accumulator: the products and the sums of taps."""
-        return 1 + len(self.tree)
+    def arithmetic(self) -> str:
+        """The style in use."""
+        return self.dot.style
+
+    @property
+    def _cleared(self) -> bool:
+        """Whether the words read are set to 0 in the padding, which registers in front of distributed memory can do."""
+        word = self.inputs[0].word_bits
+        distributed = ram_style(self.window.depth, word) == "distributed"
+        return self.window.padded and not self.stream.range.bipolar and distributed
 
     @property
     def weight_words(self) -> Int:
@@ -209,31 +232,23 @@ class VVAU(Layer):
         return grid.transpose(0, 3, 1, 2, 4).reshape(folds * self.passes, -1)
 
     def resources(self) -> Resources:
-        lanes = self.pe * self.kernels * self.simd
-        xb, wb, ob = self.stream.bits, self.weight_range.bits, self.output.bits
-        lut, dsp = 2.0 * self.pe * self.kernels * ob, 0.0
-        ff = float(self.pe * self.kernels * ob + lanes * self.lane.bits)
-        if self.style == "select":
-            lut += lanes * self.lane.bits
-        elif min(xb, wb) > 7:
-            dsp = lanes
-        else:
-            lut += 0.6 * lanes * xb * wb
-        lut += 0.8 * self.pe * self.kernels * (self.simd - 1) * ob
-        ff += 0.4 * self.pe * self.kernels * (self.simd - 1) * ob
-        words = self.channels // self.pe * self.passes
-        total = Resources(lut, ff, dsp) + self.window.resources(self.inputs[0].word_bits)
+        """An estimate, calibrated against yosys in ``benchmarks/resource_model.py``."""
+        dot, rows, word = self.dot.resources(), self.pe * self.kernels, self.inputs[0].word_bits
+        total = Resources(
+            lut=self.pe * dot.lut + rows * self.dot.bits,
+            ff=self.pe * dot.ff + rows * self.dot.bits + 3.0 * self.dot.registers,
+            dsp=self.pe * dot.dsp,
+        )
+        total += self.window.resources(word)
         if self.writable is not None:
             return total + parameter_resources(self.parameters, self.ram_style)
-        return (
-            total
-            if words == 1
-            else total + memory_resources(words, lanes * wb, self.ram_style) + Resources(ff=lanes * wb)
-        )
+        if self.constant_weights:
+            return total
+        words, bits = self.channels // self.pe * self.passes, rows * self.simd * self.weight_range.bits
+        return total + rom_resources(words, bits, self.ram_style)
 
     def rtl(self) -> RtlModule:
-        words = self.weight_words
-        constant = len(words) == 1 and self.writable is None
+        words, constant, dot = self.weight_words, self.constant_weights, self.dot
         weight_bits = words.shape[1] * self.weight_range.bits
         context: dict[str, object] = {
             "config": None,
@@ -247,13 +262,11 @@ class VVAU(Layer):
             "rows": self.pe * self.kernels,
             "x": self.stream.range,
             "w": self.weight_range,
-            "y": self.output,
-            "style": self.style,
-            "lane_bits": min(self.lane.bits, self.output.bits),
-            "product_bits": max(min(self.lane.bits, self.output.bits), self.stream.bits, self.weight_range.bits),
-            "lane_signed": self.lane.signed,
-            "tree": self.tree,
-            "depth": self.depth,
+            "dot": dot,
+            "cleared": self._cleared,
+            "start": -((self.window.kernel_taps + 1) // 2) if dot.halved else 0,
+            "y_bits": self.output.bits,
+            "depth": dot.registers,
             "out_bits": self.outputs[0].word_bits,
             "weight_bits": weight_bits,
             "weight_words": words.shape[0],
@@ -265,9 +278,9 @@ class VVAU(Layer):
         }
         if self.parameters:
             context["config"], memories = weight_memory(self.parameters[0], self.ram_style)
-            return RtlModule("vvau.sv.j2", context, memories, (PARAMETER_RAM,))
+            return RtlModule("vvau.sv.j2", context, memories, (*dot.library, PARAMETER_RAM))
         memories = {} if constant else {"weights": memory_text(words, self.weight_range)}
-        return RtlModule("vvau.sv.j2", context, memories)
+        return RtlModule("vvau.sv.j2", context, memories, dot.library)
 
     def hls(self) -> HlsCall:
         refuse_in_cpp(self)

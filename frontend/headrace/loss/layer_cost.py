@@ -18,12 +18,12 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from headrace.arithmetic import DotProduct
+
 DSP_LUTS = 100.0
 BRAM18_LUTS = 120.0
-LUT_INPUTS, MAX_WHOLE_BITS = 6, 4
-"""Inputs of a lookup table, and most bits of the operand that a product from tables takes whole."""
-DSP_A_BITS, DSP_B_BITS, MAX_PACK, DSP_PRODUCT_BITS = 25, 18, 4, 9
-"""Operands of a DSP block, most products in one, and bits of a product from which it is one."""
+MOST_BITS = 24
+"""Widest operands that are told apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,71 +135,66 @@ def _constants(depth: int, width: Tensor) -> Tensor:
     return memory(depth, _with_gradient(torch.ceil(columns * (1 - (1 - 1 / columns) ** width.detach())), width))
 
 
-def tree(terms: int, bits: Tensor, limit: Tensor) -> Tensor:
-    """An adder tree of pairs: a LUT a bit, one more bit a level, never more than *limit*."""
-    total = torch.zeros_like(bits)
-    while terms > 1:
-        total = total + terms // 2 * bits
-        terms, bits = (terms + 1) // 2, torch.minimum(bits + 1.0, limit)
-    return total
+@dataclass(frozen=True)
+class _Range:
+    """The integers of an operand, as :class:`headrace.arithmetic.Range`."""
+
+    lo: int
+    hi: int
+    bipolar: bool
+
+    @property
+    def signed(self) -> bool:
+        return self.lo < 0 and not self.bipolar
+
+    @property
+    def bits(self) -> int:
+        if self.bipolar:
+            return 1
+        return max((max(self.hi, -self.lo - 1)).bit_length() + self.signed, 1)
+
+    @staticmethod
+    def of(bits: int, signed: bool, narrow: bool, bipolar: bool) -> _Range:
+        """As :meth:`Operand.bounds`."""
+        if bipolar:
+            return _Range(-1, 1, True)
+        half = 1 << (bits - 1)
+        return _Range(int(narrow) - half, half - 1, False) if signed else _Range(0, 2 * half - 1, False)
 
 
-def _number_row(x: Tensor, w: Tensor, x_signed: bool, product: Tensor, simd: int, pe: int, acc: Tensor) -> Tensor:
-    """The dot product of numbers of *x* and *w* bits, whose products have *product* bits, for one of *pe* rows.
+@lru_cache(maxsize=4096)
+def _dot_table(
+    rows: int, lanes: int, x: tuple[bool, bool, bool], w: tuple[bool, bool, bool], accumulated: bool, constant: bool
+) -> Tensor:
+    """LUT equivalents of dot products for every width of values and of weights, ``(MOST_BITS, MOST_BITS)``.
 
-    All bits are whole; nothing is read from the device.
+    Args:
+        rows, lanes, accumulated, constant: as of :class:`headrace.arithmetic.DotProduct`.
+        x, w: whether values and weights are signed, narrow, bipolar.
     """
-    whole, part = torch.minimum(x, w), torch.maximum(x, w)
-    digit = torch.clamp(LUT_INPUTS - whole, min=1.0)
-    digits = torch.ceil(part / digit)
-    pairs = (simd + 1) // 2
 
-    def digit_row(k: int) -> Tensor:
-        limit = torch.clamp(acc - k * digit, min=1.0)
-        term = torch.minimum(whole + torch.minimum(digit, part - k * digit), limit)
-        return (simd + simd // 2) * term + tree(pairs, torch.minimum(term + 1.0, limit), limit)
+    def cost(x_bits: int, w_bits: int) -> float:
+        operands = _Range.of(x_bits, *x), _Range.of(w_bits, *w)
+        dot = DotProduct(rows, lanes, *operands, 64, accumulated, constant, lanes if constant else 0)
+        lut, _, dsp = dot.resources()
+        return lut + DSP_LUTS * dsp
 
-    tables = torch.where(digits == 1, digit_row(0), acc + digit_row(0) + digit_row(1))
-    by_tables = (digits == 1) | ((whole <= MAX_WHOLE_BITS) & (digits == 2))
-    term = torch.minimum(product, acc)
-    pack = torch.clamp(1 + torch.floor((DSP_A_BITS - w - 1) / product), max=float(min(MAX_PACK, pe)))
-    packed = (x + float(not x_signed) <= DSP_B_BITS) & (pack > 1)
-    blocks = DSP_LUTS * torch.ceil(pe / pack.clamp_min(1.0)) / pe + (pack - 1) / pack.clamp_min(1.0) * (term + w)
-    one = torch.where((whole > 1) & (x + w >= DSP_PRODUCT_BITS), torch.full_like(x, DSP_LUTS), 1.6 * x * w)
-    multiplied = simd * torch.where(packed, blocks, one) + tree(simd, term, acc)
-    return torch.where(by_tables, tables, multiplied)
+    some = [range(1, 2 if operand[2] else MOST_BITS + 1) for operand in (x, w)]
+    grid = torch.tensor([[cost(a, b) for b in some[1]] for a in some[0]])
+    return grid.expand(MOST_BITS, MOST_BITS) if grid.numel() == 1 else grid
 
 
-def _row(x: Operand, w: Operand, simd: int, acc: Tensor, unrolled: bool, pe: int) -> Tensor:
-    """The dot product of one of *pe* processing elements, by the arithmetic that fits the operands."""
-    pairs = (simd + 1) // 2
-    groups = math.ceil(simd / 6)
-    gates = 0 if unrolled else simd
-    counted = gates + 3.0 * groups + tree(groups, torch.full_like(acc, 3.0), acc)  # a population count
-    if x.bipolar and w.bipolar:
-        return counted
+def _dots(x: Operand, w: Operand, rows: int, lanes: int, accumulated: bool, constant: bool = False) -> Tensor:
+    """The dot products of *lanes* values with *rows* rows of weights, by the arithmetic that the compiler takes."""
+    kinds = [(o.signed, o.narrow, o.bipolar) for o in (x, w)]
+    table = _dot_table(rows, lanes, kinds[0], kinds[1], accumulated, constant).to(x.bits.device)
+    at = [
+        torch.ceil(o.bits.detach()).long().clamp(1, table.shape[axis]).reshape(()) - 1 for axis, o in enumerate((x, w))
+    ]
+    value = table[at[0], at[1]].to(x.bits.dtype)
     low, high = products(x, w)
-    if w.bipolar or x.bipolar:
-        other = x if w.bipolar else w
-        gated = w.bipolar  # the bits of x where the weight is +1, without a sign
-        wide = other.bits if gated else bits_of(low, high, other.bits)
-        term = torch.minimum(wide, acc)
-        first = (pairs if unrolled else 1.2 * simd) * term
-        sums = first + tree(pairs, torch.minimum(term + 1.0, acc), acc)
-        if not gated or x.signed:
-            return sums
-        return torch.where(x.bits.detach() == 1, _with_gradient(counted, sums), sums)
-    term = torch.minimum(bits_of(low, high, x.bits + w.bits), acc)
-    smooth = simd * x.bits * w.bits + tree(simd, term, acc)
-    whole = [torch.ceil(bits.detach()) for bits in (x.bits, w.bits, bits_of(low, high, x.bits), acc)]
-    value = _number_row(whole[0], whole[1], x.signed, whole[2], simd, pe, whole[3])
-    multiplied = _with_gradient(value.to(smooth.dtype), smooth)
-    if not (w.signed and w.narrow):
-        return multiplied
-    per_lane = torch.where(torch.minimum(x.bits, w.bits).detach() > 1, 2.2, 1.2)
-    selected = (pairs * term if unrolled else simd * term * per_lane) + tree(pairs, torch.minimum(term + 1.0, acc), acc)
-    ternary = (w.bits.detach() == 2) & (x.bits.detach() > LUT_INPUTS - 2)  # weights -1, 0, +1 beyond a table
-    return torch.where(ternary, _with_gradient(selected, multiplied), multiplied)
+    width = bits_of(low, high, x.bits + w.bits)
+    return _with_gradient(value, rows * lanes * (x.bits * w.bits + width))
 
 
 def matrix_luts(
@@ -218,12 +213,10 @@ def matrix_luts(
     pe, simd = folding(shape, cycles)
     passes, words = shape.outputs // pe, shape.inputs // simd
     unrolled = passes * words == 1
-    counted_pairs = w.bipolar  # popcounts and gated sums are doubled at the end
-    width = torch.clamp(acc - 1.0, min=1.0) if counted_pairs else acc
-    gated = w.bipolar and not x.bipolar and pe > 1
-    row = _row(x, w, simd, width, unrolled, pe)
-    rows = pe + (1 if gated else 0)
-    total = 25.0 + rows * (row * (density if unrolled else 1.0) + width) + (pe * acc if counted_pairs else 0.0)
+    both = x.bipolar and w.bipolar  # counts of equal bits, which the result doubles
+    accumulated = words > 1 or x.bipolar or w.bipolar
+    dots = _dots(x, w, pe, simd, accumulated, unrolled) * (density if unrolled else 1.0)
+    total = 25.0 + dots + pe * (torch.clamp(acc - 1.0, min=1.0) if both else acc)
     if not unrolled:
         total = total + _constants(passes * words, pe * simd * w.bits)
     if passes > 1:
@@ -243,20 +236,12 @@ def depthwise_luts(shape: Shape, x: Operand, w: Operand, cycles: int, acc: Tenso
     """LUT equivalents of a VVAU; arguments as of :func:`matrix_luts`."""
     pe, simd = folding(shape, cycles)
     rows = pe * (shape.outputs // shape.channels)
-    lanes = rows * simd
-    low, high = products(x, w)
-    tables = 0.6 * x.bits * w.bits
-    block = torch.full_like(tables, DSP_LUTS)
-    lane = torch.where(torch.minimum(x.bits, w.bits).detach() > 7, _with_gradient(block, tables), tables)
-    selected = bits_of(low, high, x.bits + w.bits)
-    if x.bipolar or w.bipolar:
-        lane = selected
-    elif w.signed and w.narrow:
-        lane = torch.where(w.bits.detach() == 2, _with_gradient(selected, lane), lane)
-    total = 2.0 * rows * acc + lanes * lane + 0.8 * rows * (simd - 1) * acc
-    words = shape.channels // pe * (shape.inputs // simd)
+    passes = shape.inputs // simd
+    words = shape.channels // pe * passes
+    accumulated = passes > 1 or x.bipolar or w.bipolar
+    total = pe * _dots(x, w, rows // pe, simd, accumulated, words == 1) + rows * acc
     if words > 1:
-        total = total + memory(words, lanes * w.bits)
+        total = total + _constants(words, rows * simd * w.bits)
     return total + _window(shape, x, pe)
 
 
@@ -302,5 +287,4 @@ __all__ = [
     "memory",
     "products",
     "threshold_luts",
-    "tree",
 ]

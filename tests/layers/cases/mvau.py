@@ -75,18 +75,31 @@ CASES = {
     **{
         f"{style}_{name}": mvau(x, integers(*w, 12, 6), 3, 4, style)
         for name, x, w, styles in (
-            ("int4_int4", IntRange(-8, 7), (-8, 7), ("table", "packed", "multiply")),
-            ("uint4_int4", IntRange(0, 15), (-8, 7), ("table", "packed", "multiply")),
-            ("uint3_uint3", IntRange(0, 7), (0, 7), ("table", "packed", "multiply")),
-            ("int2_uint6", IntRange(-2, 1), (0, 63), ("table", "packed", "multiply")),
-            ("uint6_int3", IntRange(0, 63), (-4, 3), ("table", "packed", "multiply")),
-            ("uint1_int7", BITS, (-64, 63), ("table", "packed", "multiply")),
-            ("int5_int5", IntRange(-16, 15), (-16, 15), ("packed", "multiply")),
-            ("uint8_int8", IntRange(0, 255), (-128, 127), ("packed", "multiply")),
-            ("int8_uint5", IntRange(-128, 127), (0, 31), ("packed", "multiply")),
+            ("int4_int4", IntRange(-8, 7), (-8, 7), ("pairs", "table", "packed", "multiply")),
+            ("uint4_int4", IntRange(0, 15), (-8, 7), ("pairs", "table", "packed", "multiply")),
+            ("uint3_uint3", IntRange(0, 7), (0, 7), ("pairs", "table", "packed", "multiply")),
+            ("int2_uint6", IntRange(-2, 1), (0, 63), ("pairs", "table", "packed", "multiply")),
+            ("uint6_int3", IntRange(0, 63), (-4, 3), ("pairs", "table", "packed", "multiply")),
+            ("uint1_int7", BITS, (-64, 63), ("pairs", "table", "packed", "multiply")),
+            ("int5_int5", IntRange(-16, 15), (-16, 15), ("pairs", "packed", "multiply")),
+            ("uint8_int8", IntRange(0, 255), (-128, 127), ("pairs", "packed", "multiply")),
+            ("int8_uint5", IntRange(-128, 127), (0, 31), ("pairs", "packed", "multiply")),
         )
         for style in styles
     },
+    **{
+        f"pairs_{lanes}_lanes": mvau(IntRange(-8, 7), integers(-4, 3, lanes * 2, 6), 3, lanes, "pairs")
+        for lanes in (1, 2, 3, 7)
+    },
+    "pairs_one_vector": mvau(IntRange(0, 3), integers(-8, 7, 6, 4), 2, 6, "pairs"),
+    "pairs_unrolled": mvau(IntRange(0, 3), integers(-16, 15, 6, 4), 4, 6, "pairs"),
+    "pairs_one_bit": mvau(IntRange(-4, 3), integers(0, 1, 12, 6), 3, 4, "pairs"),
+    "pairs_lowest": mvau(IntRange(-8, 7), np.full((6, 4), -8), 2, 3, "pairs"),
+    "select_one_lane": mvau(IntRange(-8, 7), integers(-1, 1, 6, 4), 2, 1, "select"),
+    "select_one_word": mvau(IntRange(-8, 7), integers(-1, 1, 7, 4), 2, 7, "select"),
+    "select_lowest": mvau(IntRange(-8, 7), np.full((6, 4), -1), 2, 3, "select"),
+    "select_by_inputs": mvau(IntRange(-1, 1), integers(-8, 7, 12, 6), 3, 4, "select"),
+    "select_by_bits": mvau(BIPOLAR, integers(-1, 1, 10, 6), 3, 5, "select"),
     "table_one_lane": mvau(IntRange(0, 15), integers(-8, 7, 6, 4), 2, 1, "table"),
     "packed_lowest": mvau(IntRange(-128, 127), np.full((4, 4), -128), 2, 2, "packed"),
     "packed_rows_left": mvau(IntRange(0, 255), integers(-128, 127, 6, 5), 5, 3, "packed"),

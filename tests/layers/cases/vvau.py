@@ -27,6 +27,7 @@ def vvau(
     strides: tuple[int, ...] = (1, 1),
     dilations: tuple[int, ...] = (1, 1),
     pads: tuple[tuple[int, int], ...] = SAME,
+    style: str = "auto",
 ) -> VVAU:
     """A layer with weights drawn from *values*, whose output range is exactly what can be reached."""
     weights: NDArray[np.int64] = RNG.choice(np.array(values), (shape[-1], kernels, prod(kernel)))
@@ -34,7 +35,7 @@ def vvau(
     if any(p for pair in pads for p in pair):
         ends = np.concatenate([ends, np.zeros_like(ends[:1])])
     output = IntRange(int(ends.min(axis=0).sum(axis=2).min()), int(ends.max(axis=0).sum(axis=2).max()))
-    return VVAU(weights, StreamType(shape, x), output, kernel, strides, dilations, pads, pe, simd)
+    return VVAU(weights, StreamType(shape, x), output, kernel, strides, dilations, pads, pe, simd, style)
 
 
 INT4_WEIGHTS = tuple(range(-8, 8))
@@ -64,5 +65,25 @@ CASES = {
     "bipolar_both": vvau((4, 5, 4), BIPOLAR, (-1, 1), 2, 9, pads=NONE),
     "bipolar_both_same": vvau((4, 5, 4), BIPOLAR, (-1, 1), 2, 1),
     "no_zero": vvau((4, 4, 2), IntRange(2, 5), (1, 2, 3), 2, 9),
+    **{
+        f"{style}_{x.type_name}_{len(values)}_values_{kernels}_kernels_{simd}_taps".lower(): vvau(
+            (4, 5, 2), x, values, 2, simd, kernels, style=style, pads=pads
+        )
+        for x, values, styles, pads in (
+            (IntRange(0, 7), tuple(range(-4, 4)), ("pairs", "table", "multiply"), SAME),
+            (INT4, INT4_WEIGHTS, ("pairs", "table", "packed", "multiply"), NONE),
+            (IntRange(-32, 31), tuple(range(-32, 32)), ("packed", "pairs"), SAME),
+            (IntRange(0, 7), (-1, 0, 1), ("select", "pairs"), SAME),
+            (IntRange(0, 3), (-1, 1), ("and", "select"), SAME),
+            (IntRange(0, 1), (-1, 1), ("and",), NONE),
+            (BIPOLAR, (-1, 1), ("xnor",), NONE),
+            (BIPOLAR, (-1, 1), ("select",), SAME),
+            (BIPOLAR, (-1, 0, 1), ("table", "pairs", "select"), SAME),
+        )
+        for style in styles
+        for kernels, simd in ((1, 3), (3, 9))
+        if kernels > 1 or style not in ("and", "packed")
+    },
+    "big_image": vvau((3, 200, 4), IntRange(0, 15), INT4_WEIGHTS, 4, 3),
     "zero_weights": vvau((3, 3, 2), INT4, (0,), 2, 1),
 }
