@@ -24,6 +24,10 @@ from headrace.numerics import interleave_channels
 
 STYLES = ("parallel", "search", "line", "table")
 
+LEVELS = 2
+"""Comparisons of a binary search one after the other in a cycle."""
+WIRED, CHAINED = 64, 16
+"""Constants of a level that are look-up tables, one a bit; and of one that comes second in a cycle."""
 TABLE_ENTRIES = 1 << 18
 """Most entries of the tables of a layer."""
 
@@ -186,6 +190,47 @@ class Thresholding(Pointwise):
         """Levels of the binary search."""
         return self.steps.bit_length()
 
+    @property
+    def stages(self) -> tuple[tuple[int, ...], ...]:
+        """Levels of the binary search between two registers: two where the second has few constants."""
+        stages: list[tuple[int, ...]] = []
+        for level in range(self.levels):
+            if stages and len(stages[-1]) < LEVELS and self._wired(level) and self.groups << level <= CHAINED:
+                stages[-1] = (*stages[-1], level)
+            else:
+                stages.append((level,))
+        return tuple(stages)
+
+    def _wired(self, level: int) -> bool:
+        """Whether the thresholds of a level of the binary search are few enough for a look-up table a bit."""
+        depth = self.groups << level
+        return depth == 1 or (depth <= WIRED and self.ram_style in ("auto", "distributed"))
+
+    @property
+    def _group_stages(self) -> int:
+        """Stages of the binary search that have the channel group in a register: those that read constants by it, and
+        those before one that begins with a memory, or before the last one, where bases and steps are read."""
+        if self.groups == 1:
+            return 0
+        reads = [s for s, stage in enumerate(self.stages) if self._wired(stage[-1])]
+        reads += [s - 1 for s, stage in enumerate(self.stages) if not self._wired(stage[0])]
+        f = self.function
+        if np.any(f.base != f.base[0]) or np.any(f.step != f.step[0]):
+            reads.append(len(self.stages) - 2)
+        return max(reads) + 1
+
+    def _wired_cuts(self) -> dict[int, list[int]]:
+        """By level, the thresholds of each lane as one number: their lowest bits, then the next ones and so on."""
+        columns = np.arange(self.stream.bits)[:, np.newaxis]
+        return {
+            level: [
+                int("".join(map(str, (lane.ravel() >> columns & 1).ravel()[::-1])), 2)
+                for lane in interleave_channels(cuts, self.lanes).swapaxes(0, 1)
+            ]
+            for level, cuts in enumerate(self._levels())
+            if self._wired(level)
+        }
+
     @cached_property
     def line(self) -> Line | None:
         """The line through all thresholds, where there is one."""
@@ -215,7 +260,7 @@ class Thresholding(Pointwise):
         if self.style == "auto":
             return self.chosen.latency
         fetch = 1 if self.groups > 1 else 0
-        return {"search": self.levels + 1, "line": 3 + fetch, "table": 1}.get(self.style, 2 + fetch)
+        return {"search": len(self.stages) + 1, "line": 3 + fetch, "table": 1}.get(self.style, 2 + fetch)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -271,19 +316,21 @@ class Thresholding(Pointwise):
         return total + fetched + replace(memory, lut=shared * memory.lut)
 
     def _search_resources(self) -> Resources:
-        """For every level a comparator, a memory and the input that is handed on."""
-        bits, pe, levels = self.stream.bits, self.pe, self.levels
+        """For every level a comparator and its constants; for every stage the input that is handed on."""
+        bits, pe, levels, stages = self.stream.bits, self.pe, self.levels, self.stages
         group = index_bits(self.groups) if self.groups > 1 else 0
+        found = sum(stage[0] for stage in stages)
         total = Resources(
             pe * (levels * bits * 0.5 + self.output.bits) + 8 + group,
-            pe * (levels * bits + levels * (levels - 1) / 2 + self.output.bits) + levels + 1.0 + group * levels,
+            pe * (len(stages) * bits + found + self.output.bits) + len(stages) + 2.0 + group * (1 + self._group_stages),
         )
         for level in range(levels):
-            if level == 0 and 1 < self.groups < 16:  # the memories of all lanes have one address: equal columns are one
-                total += rom_resources(self.groups, pe * bits, self.ram_style)
-            elif self.groups << level > 1:
+            depth = self.groups << level
+            if depth > 1 and self._wired(level):
+                total += Resources(pe * bits * (0.8 if depth > 4 else 0.3))
+            elif depth > 1:
                 for _ in range(pe):
-                    total += rom_resources(self.groups << level, bits, self.ram_style)
+                    total += rom_resources(depth, bits, self.ram_style)
         return total
 
     @property
@@ -320,6 +367,7 @@ class Thresholding(Pointwise):
             return self.lookup.rtl()
         f = self.function
         tables = self._tables()
+        wired = self._wired_cuts() if self.method == "search" else {}
         context = {
             "method": self.method,
             "tables": tables,
@@ -328,6 +376,9 @@ class Thresholding(Pointwise):
             "groups": self.groups,
             "steps": self.steps,
             "levels": self.levels,
+            "stages": self.stages,
+            "group_stages": self._group_stages if self.method == "search" else 0,
+            "wired": wired,
             "cycles": self.cycles,
             "latency": self.latency,
             "x_bits": self.stream.bits,
@@ -341,7 +392,8 @@ class Thresholding(Pointwise):
             "step_size": int(abs(f.step[0])) % (1 << self.y.bits),
             "line": self._line_context() if self.method == "line" else None,
         }
-        memories = {name: table.text for name, table in tables.items() if table.literal is None}
+        written = {f"cuts{level}_{lane}" for level in wired for lane in range(self.lanes)}
+        memories = {name: t.text for name, t in tables.items() if t.literal is None and name not in written}
         return RtlModule("thresholding.sv.j2", context, memories)
 
     def _line_context(self) -> dict[str, int]:
