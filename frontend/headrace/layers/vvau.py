@@ -30,7 +30,6 @@ from headrace.layers.memory import (
 )
 from headrace.layers.parameter import WORD, Parameter, slots
 from headrace.layers.programme import Programme
-from headrace.layers.recode import with_zero
 from headrace.layers.runtime import PARAMETER_RAM, parameter_resources, refuse_in_cpp, weight_memory, weight_settings
 from headrace.layers.window import Window
 
@@ -184,7 +183,8 @@ class VVAU(Layer):
     @property
     def value_range(self) -> IntRange:
         """Range of what is multiplied: padding is 0, so that -1 and +1 become numbers."""
-        return with_zero(self.stream.range) if self.window.padded else self.stream.range
+        r = self.stream.range
+        return IntRange(min(r.lo, 0), max(r.hi, 0)) if self.window.padded else r
 
     @property
     def constant_weights(self) -> bool:
