@@ -20,12 +20,12 @@ from headrace.layers.memory import (
     Int,
     check_ram_style,
     index_bits,
-    memory_resources,
     memory_text,
     packed_words,
     partial_sums,
     ram_style,
     rom_attribute,
+    rom_resources,
     value_range,
 )
 from headrace.layers.parameter import WORD, Parameter, slots
