@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from headrace.arithmetic import DSP_PRODUCT_BITS
 from headrace.ir import Array, IntRange
 from headrace.ir.per_channel import IntAffine
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import Int, index_bits, memory_text, packed_words, ram_style, rom_resources
-from headrace.layers.mvau import DSP_PRODUCT_BITS
 from headrace.layers.pointwise import Pointwise
 
 SIGNIFICAND = 24
