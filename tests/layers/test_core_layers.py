@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.codegen.render import render_module
 from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange, Op, TensorType
 from headrace.ir.exact import accumulator_range
@@ -235,3 +236,32 @@ def test_channels_that_are_alike_share_their_thresholds() -> None:
     layer = Thresholding(same, np.zeros(12, np.int64), np.ones(12, np.int64), STREAM, IntRange(0, 3), 4)
     assert layer.groups == 1
     assert layer.lanes == 1
+
+
+@pytest.mark.parametrize("style", ["parallel", "search"])
+def test_thresholds_without_effect_cost_nothing(style: str) -> None:
+    """The module is the same, to the letter, with thresholds that no input reaches or all do, and with equal rows."""
+    rng, one = np.random.default_rng(3), np.ones(1, np.int64)
+    x = STREAM.range
+    cuts = np.sort(rng.integers(x.lo + 1, x.hi, (12, 3)), axis=1)
+
+    def text(thresholds: Array, base: int = 0) -> tuple[str, dict[str, str]]:
+        layer = Thresholding(np.asarray(thresholds, np.int64), base * one, one, STREAM, IntRange(0, 7), 4, style)
+        return render_module(layer.rtl(), "m", "m")
+
+    never, always = np.full((12, 2), x.hi + 5), np.full((12, 2), x.lo - 9)
+    assert text(np.hstack([cuts, never])) == text(cuts)
+    assert text(np.hstack([always, cuts]), 1) == text(cuts, 3)
+    assert text(np.tile(cuts[:1], (12, 1))) == text(cuts[:1])
+
+
+def test_thresholds_in_arithmetic_progression_need_no_comparators() -> None:
+    """As a line they cost less than by comparisons, the less the more there are; by powers of two they are a shift."""
+    one = np.ones(1, np.int64)
+    stream = StreamType((12,), IntRange(-(1 << 15), (1 << 15) - 1))
+    for steps, gap in ((15, 64), (255, 64), (255, 100)):
+        cuts = (np.arange(steps) - steps // 2)[np.newaxis] * gap
+        layer = Thresholding(cuts, 0 * one, one, stream, IntRange(0, steps), 4)
+        assert layer.line is not None
+        assert layer.method == "line"
+        assert (layer.as_rounding() is not None) == (gap == 64)
