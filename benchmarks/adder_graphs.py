@@ -7,8 +7,8 @@ FOLDER holds ``.npz`` files of integer functions (weights ``W0, W1, ..``, biases
 matrix, or an MLP whose activations round, shift and clamp to four bits. PYTHON is an interpreter that has the peers,
 which take part where a function is one matrix. Recipe *hier* keeps every adder a module until it is mapped, *flat* is
 ``synth_xilinx -flatten``. Ours are whole designs, with AXI-Streams at both ends; the peers' modules have no handshake.
-All have three adders between registers, as each tool counts them. Depth is the longest path in cells, a carry block of
-four bits being one.
+Ours and alkaid's have three adders between registers, da4ml's are in two stages as its search gives them. Depth is the
+longest path in cells, a carry block of four bits being one.
 """
 
 from __future__ import annotations
@@ -43,18 +43,17 @@ RECIPES = {
 }
 PEER_SCRIPTS = {
     "da4ml": """
-import json, math, sys, time
+import json, sys, time
 import numpy as np
+from da4ml.cmvm import solve
 from da4ml.codegen.rtl import VerilogModel
-from da4ml.trace import FixedVariableArrayInput, HWConfig, comb_trace, to_pipeline
+from da4ml.types import QInterval
 data, folder = np.load(sys.argv[1]), sys.argv[2]
-weights, lo, hi = data["W"].astype(np.float64), float(data["lo"]), float(data["hi"])
+weights = data["W"].astype(np.float32)
 start = time.process_time()
-inputs = FixedVariableArrayInput(len(weights), HWConfig(1, -1, -1))
-outputs = inputs.quantize(int(lo < 0), math.ceil(math.log2(max(hi + 1, -lo))), 0) @ weights
-found = to_pipeline(comb_trace(inputs, outputs), 3, verbose=False)
+found = solve(weights, qintervals=[QInterval(float(data["lo"]), float(data["hi"]), 1.0)] * len(weights))
 seconds = time.process_time() - start
-VerilogModel(found, "peer", folder, print_latency=False).write()
+VerilogModel(found, "peer", folder, latency_cutoff=3).write()
 print(json.dumps({"seconds": seconds, "stages": len(found.solutions)}))
 """,
     "alkaid": """

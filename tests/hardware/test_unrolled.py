@@ -43,12 +43,12 @@ def depths(design: HardwareDesign) -> list[int]:
     return [fifo.depth for fifo in fifos(design.graph).values()]
 
 
-def test_between_the_first_word_and_the_last_only_spare_registers_stand() -> None:
-    assert depths(unrolled(network((6, 5, 4), True))) == [2, 1]
-    assert depths(unrolled(network((6, 5, 4), False))) == [2, 1]
+def test_pipelines_are_wired_to_each_other_and_ready_is_cut_now_and_then() -> None:
+    assert depths(unrolled(network((6, 5, 4), True))) == []
+    assert depths(unrolled(network((6, 5, 4), False))) == []
     long = unrolled(network((4,) * (READY_REACH + 1), True))
     assert sum(not isinstance(layer, FIFO) for layer in layers(long.graph).values()) == READY_REACH + 1
-    assert depths(long) == [2, 1, 1]
+    assert depths(long) == [1]
 
 
 @pytest.mark.sim

@@ -11,25 +11,27 @@ from headrace.schedule.streams import Link, layers, links
 from headrace.schedule.tokens import relays
 
 READY_REACH = 5
-"""Most pipelines that ready passes through in a cycle: with a spare register at the end, one LUT of six inputs."""
+"""Most pipelines that ready passes through in a cycle: with ready of the reader behind them, one LUT of six inputs."""
 
 Depths = dict[Link, int]
 
 
 def passing_links(graph: Graph) -> Depths:
-    """The links that words pass at once, behind layers that are nothing but pipelines, and their depths.
+    """The links that words pass at once, between layers that are nothing but pipelines, and their depths.
 
-    Between two such layers the link is a wire, or where ready came through :data:`READY_REACH` of them, and at the end
-    of the design, a spare register.
+    There, and where such a layer begins or ends the design, the link is a wire: registers at the ends, with the
+    multiplexers that they need, would take a quarter of the LUTs of a small matrix. Where ready came through
+    :data:`READY_REACH` pipelines, it is a spare register.
     """
     pipelines = {node for node, layer in layers(graph).items() if relays(layer)}
+    starts, ends = pipelines | set(graph.inputs), pipelines | set(graph.outputs)
     found: Depths = {}
-    reach = dict.fromkeys(pipelines, 1)
+    reach = dict.fromkeys(pipelines, 1) | dict.fromkeys(graph.inputs, 0)
     for link in links(graph):
         source, target = link.source.node, link.target.node
-        if source not in pipelines or target not in pipelines | set(graph.outputs):
+        if source not in starts or target not in ends or not {source, target} & pipelines:
             continue
-        found[link] = 0 if target in pipelines and reach[source] < READY_REACH else 1
-        if not found[link]:
+        found[link] = 0 if target not in pipelines or reach[source] < READY_REACH else 1
+        if not found[link] and target in pipelines:
             reach[target] = reach[source] + 1
     return found
