@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.build.config import BuildConfig
+from headrace.build.config import BuildConfig, read_config
 from headrace.errors import FoldingError, HeadraceError, InputError
 
 
@@ -39,6 +39,14 @@ def test_folding_from_a_file(tmp_path: Path) -> None:
         ({"target_fps": "fast"}, "setting 'target_fps'"),
         ({"clock_mhz": float("inf")}, "setting 'clock_mhz'"),
         ({"clock_mhz": 0}, "setting 'clock_mhz'"),
+        ({"clock_mhz": 1e-320}, "setting 'clock_mhz': must be from"),
+        ({"clock_mhz": 1e300}, "setting 'clock_mhz': must be from"),
+        (
+            {"synth_clk_period_ns": 1e-320},
+            "setting 'synth_clk_period_ns': input should be greater than or equal to 0.001",
+        ),
+        ({"seed": -1}, "setting 'seed': input should be greater than or equal to 0, got -1"),
+        ({"output_dir": 3}, "setting 'output_dir': input should be the path of a file, got 3"),
         ({"verify_frames": 0}, "setting 'verify_frames'"),
         ({"verify_frames": 1.5}, "setting 'verify_frames'"),
         ({"folding": {"MVAU_0": 3}}, "setting 'folding.MVAU_0'"),
@@ -49,6 +57,13 @@ def test_bad_setting(settings: dict[str, object], says: str) -> None:
         BuildConfig.checked(**settings)  # type: ignore[arg-type]
     assert str(caught.value).startswith(says)
     assert "\n" not in str(caught.value)
+
+
+def test_a_setting_that_stands_twice(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text('{"target_fps": 1, "target_fps": 2}')
+    with pytest.raises(InputError, match='has the key "target_fps" twice in one object'):
+        read_config(path)
 
 
 def test_bad_folding_file(tmp_path: Path) -> None:

@@ -8,15 +8,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from models import quantized_mlp
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 import headrace
+from headrace.build.config import BuildConfig
+from headrace.build.design import Design
 from headrace.build.expected import read_frames
 from headrace.build.journal import Journal
-from headrace.build.validation import Settings, Validation, named_classes, read_labels, read_validation, validate_build
+from headrace.build.validation import (
+    Settings,
+    Validation,
+    named_classes,
+    read_labels,
+    read_validation,
+    validate,
+    validate_build,
+)
+from headrace.build.verify import random_frames
 from headrace.cli import app
 from headrace.errors import InputError, VerificationError
+from headrace.ingest import from_proto
 from headrace_sim import find_tools
 
 needs_verilator = pytest.mark.skipif(
@@ -153,6 +166,15 @@ def test_files_are_asked_for_together(tiny_model: Path, labelled: tuple[Path, Pa
         headrace.build(
             tiny_model, tmp_path / "out", validation_input_npy=labelled[0], validation_labels_npy=tmp_path / "none.npy"
         )
+
+
+def test_labels_of_no_class_are_told() -> None:
+    design = Design(from_proto(quantized_mlp((6, 5), 3, seed=1, argmax=False)), BuildConfig())
+    frames = random_frames(design.source, 4, 0)
+    for labels, said in (([0, 1, 4, 0], []), ([1, -1, 9, 2], ["2 of 4 labels are no class of the network"])):
+        journal = Journal()
+        validate(design, frames, np.array(labels), Settings(simulated=0), journal)
+        assert [text.split(", which")[0] for text in journal.warnings] == said
 
 
 def test_classes_by_value_or_by_largest_entry() -> None:

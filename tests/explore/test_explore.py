@@ -233,6 +233,14 @@ def test_a_sweep_file(models: dict[str, Path], tmp_path: Path) -> None:
         ("models: {a: w2.onnx}\nsettings: {target_fps: [0]}", "greater than 0"),
         ("models: {a: w2.onnx}\nsettings: {folding: [none.json]}", "none.json"),
         ("!!python/object/apply:os.system ['true']", "is not YAML"),
+        ("settings: {target_fps: []}", "setting 'target_fps' has no value to try"),
+        ("settings: {seed: [-1]}\nmodels: {a: w2.onnx}", "'seed': input should be greater than or equal to 0, got -1"),
+        ("frames: 2\nframes: 3", "the name 'frames' stands twice"),
+        ("settings: {seed: 1, seed: 2}", "the name 'seed' stands twice"),
+        ("models: {1: w2.onnx}", "'models': the name 1 is no text; write it in quotes"),
+        ("models: {a: null}", "'models.a': input should be the path of a file, got None"),
+        ("models: [w2.onnx]", "'models': input should be names with values"),
+        ("evaluate: 3", "'evaluate': input should be a list, got 3"),
     ],
 )
 def test_sweeps_that_are_refused(models: dict[str, Path], tmp_path: Path, text: str, message: str) -> None:
@@ -240,6 +248,23 @@ def test_sweeps_that_are_refused(models: dict[str, Path], tmp_path: Path, text: 
     with pytest.raises(HeadraceError, match=message):
         explore(read_sweep(tmp_path / "sweep.yaml"), tmp_path / "out", Here())
     assert not (tmp_path / "out").exists()
+
+
+def test_numbers_as_people_write_them(models: dict[str, Path], tmp_path: Path) -> None:
+    """Those with an exponent alone are text in YAML 1.1, and numbers in JSON and in YAML 1.2."""
+    (tmp_path / "sweep.yaml").write_text(
+        "models: {a: w2.onnx, 1e: w4.onnx}\nsettings: {target_fps: [1e6, 2E+5, 1.5e6, .5e3, 1000], seed: 3}\n"
+        "evaluate: estimate\n"
+    )
+    sweep = read_sweep(tmp_path / "sweep.yaml")
+    assert sweep.settings == {"target_fps": [1e6, 2e5, 1.5e6, 500.0, 1000], "seed": [3]}
+    assert sweep.evaluate == ("estimate",)
+    assert [*sweep.models] == ["a", "1e"]
+
+
+def test_a_sweep_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none.yaml: cannot be read \(No such file or directory\)$"):
+        read_sweep(tmp_path / "none.yaml")
 
 
 @pytest.mark.parametrize(

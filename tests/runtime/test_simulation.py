@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from layers.conformance import Bench
 from layers.test_conformance import run_yosys
@@ -82,6 +83,24 @@ def test_another_model_in_the_same_hardware(folding: Any, stalls: float) -> None
         assert answers is not None
         assert not any(answer.error for answer in (*answers.before, *answers.after))
         assert [answer.data for answer in answers.after] == [w.data for w in writes]
+
+
+@pytest.mark.sim
+def test_outputs_of_another_model_are_in_its_own_scales() -> None:
+    """Its quantizer before the hardware and its scales behind it are on the host, and are its too."""
+    first, second = (quantized_mlp((6, 5, 3), 3, seed=1, argmax=False) for _ in range(2))
+    for tensor in second.graph.initializer:
+        if tensor.name in ("quant_in_scale", "act0_scale", "fc1_quant_scale"):
+            scale = onnx.numpy_helper.to_array(tensor)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(scale * np.float32(2), tensor.name))
+    design = designed(first, folding=ALL)
+    feeds = random_frames(design.source, 6, 0)
+    expected = Design(from_proto(second)).run(feeds, mode="float")
+    script = ControlScript(before=written(design, second))
+    run = design.simulate(feeds, model=second, control=script, optimize="0")
+    assert any((values != design.run(feeds, mode="float")[name]).any() for name, values in expected.items())
+    for name, values in expected.items():
+        np.testing.assert_array_equal(run.outputs[name], values)
 
 
 @pytest.mark.sim

@@ -33,7 +33,7 @@ from headrace.build.vocabulary import (
 from headrace.codegen.design import Backend
 from headrace.errors import FoldingError, InputError, did_you_mean
 from headrace.schedule import Budget, Goal
-from headrace.schedule.folding_file import read_folding
+from headrace.schedule.folding_file import DoubledKeyError, read_folding, without_doubles
 from headrace.schedule.folding_keys import Reading
 
 __all__ = [
@@ -61,6 +61,9 @@ VALIDATED = 16
 """Labelled frames that are simulated, where nothing else is said."""
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+SHORTEST_NS, LONGEST_NS = 1e-3, 1e9
+"""Of the clock, so that rates and intervals stay numbers: 1 THz and 1 Hz."""
+Period = Annotated[float, Field(ge=SHORTEST_NS, le=LONGEST_NS, allow_inf_nan=False)]
 PathLike = Annotated[Path, Lenient]
 
 
@@ -113,7 +116,7 @@ class BuildConfig(FinnSettings):
 
     name: str | None = None
     output_dir: PathLike | None = None
-    synth_clk_period_ns: Positive = 5.0
+    synth_clk_period_ns: Period = 5.0
     target_fps: Positive | None = None
     unroll: bool = False
     folding: Folding | None = None
@@ -136,7 +139,7 @@ class BuildConfig(FinnSettings):
     stop_step: str | None = None
     save_intermediate_models: bool | None = True
     verify_frames: Annotated[int, Field(ge=1)] = 32
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0)] = 0
     verify_steps: Annotated[list[Annotated[VerificationStepType, Lenient]], Lenient] | None = None
     verify_input_npy: PathLike | None = Path("input.npy")
     verify_expected_output_npy: PathLike | None = Path("expected_output.npy")
@@ -272,7 +275,7 @@ class DataflowBuildConfig(BuildConfig):
     """A configuration as FINN takes it: three settings must be given, and the reading is FINN's."""
 
     output_dir: PathLike
-    synth_clk_period_ns: Positive
+    synth_clk_period_ns: Period
     generate_outputs: Annotated[list[Annotated[DataflowOutputType, Lenient]], Lenient]
     finn_compatible: bool = True
     mvau_wwidth_max: Annotated[int, Field(ge=1)] | None = 1024
@@ -346,9 +349,11 @@ _Config = TypeVar("_Config", bound=BuildConfig)
 
 def _from_json(text: str, where: str, kind: type[_Config]) -> _Config:
     try:
-        settings = json.loads(text)
+        settings = json.loads(text, object_pairs_hook=without_doubles)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: is not JSON ({error})") from error
+    except DoubledKeyError as error:
+        raise InputError(f"{where}: has the key {json.dumps(error.key)} twice in one object") from error
     if not isinstance(settings, dict):
         raise InputError(f"{where}: must hold an object of settings by name")
     try:
@@ -360,7 +365,16 @@ def _from_json(text: str, where: str, kind: type[_Config]) -> _Config:
 def _period(clock_mhz: float) -> float:
     if isinstance(clock_mhz, bool) or not isinstance(clock_mhz, int | float) or not 0 < clock_mhz < float("inf"):
         raise InputError(f"setting 'clock_mhz': must be a positive number, got {clock_mhz!r}")
+    if not 1000 / LONGEST_NS <= clock_mhz <= 1000 / SHORTEST_NS:
+        raise InputError(f"setting 'clock_mhz': must be from 1e-06 to 1,000,000, got {clock_mhz!r}")
     return 1000 / clock_mhz
+
+
+def complaint(found: Mapping[str, Any]) -> str:
+    """What pydantic has against a value, in the words of who wrote it, with the value as it was given."""
+    message = "input should be the path of a file" if found["type"] == "path_type" else found["msg"]
+    message = message.replace("a valid tuple", "a list").replace("a valid dictionary", "names with values")
+    return f"{message[0].lower()}{message[1:]}, got {found['input']!r}"
 
 
 def _sentence(error: ValidationError, kind: type[BuildConfig]) -> str:
@@ -372,5 +386,4 @@ def _sentence(error: ValidationError, kind: type[BuildConfig]) -> str:
         return f"unknown setting '{name}'{did_you_mean(name, kind.model_fields)}; known: {', '.join(known)}"
     if first["type"] == "missing":
         return f"setting '{name}' is missing"
-    message = first["msg"][0].lower() + first["msg"][1:]
-    return f"setting '{name}': {message}, got {first['input']!r}"
+    return f"setting '{name}': {complaint(first)}"

@@ -19,7 +19,7 @@ from headrace.build.config import BuildConfig, Folding
 from headrace.build.info import ModelInfo, describe
 from headrace.build.journal import Journal
 from headrace.build.output import FOLDING_FILE, MANIFEST
-from headrace.build.runtime import LayerWeights, runtime_weights
+from headrace.build.runtime import LayerWeights, alike, runtime_weights
 from headrace.build.simulate import CSimulation, Simulation, csim_core, simulate_core
 from headrace.build.vectors import write_vectors
 from headrace.codegen.control import MAP_JSON
@@ -264,6 +264,7 @@ class Design:
         feeds: Mapping[str, Array],
         *,
         engine: Literal["cpp", "cocotb"] = "cpp",
+        model: str | Path | ModelProto | None = None,
         origin: str = "feeds",
         journal: Journal | None = None,
         **options: object,
@@ -273,13 +274,19 @@ class Design:
         Args:
             feeds: as for :meth:`run`.
             engine: the compiled C++ bench, or cocotb.
+            model: another model whose weights, from :meth:`runtime_weights`, the option ``control`` writes: what is
+                computed on the host, before and after the hardware, is then of this model.
             origin, journal: as for :meth:`run`.
             options: handed to :func:`headrace_sim.simulate`, for example ``stall_in``, ``stall_out``, ``waves``.
+
+        Raises:
+            InputError: when the feeds do not fit, or *model* differs in more than what is written at run time.
         """
-        checked = check_feeds(self.source, feeds, origin)
+        host = self if model is None else alike(self, model)
+        checked = check_feeds(host.source, feeds, origin)
         journal = journal or Journal()
         with self._files("rtl", journal) as folder:
-            return simulate_core(self, checked, folder, engine, journal, options)
+            return simulate_core(host, checked, folder, engine, journal, options)
 
     def csim(
         self,

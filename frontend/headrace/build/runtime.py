@@ -85,7 +85,7 @@ def runtime_weights(design: Design, model: Any = None) -> dict[str, LayerWeights
             f"design '{design.name}' has no layer that can be written at run time; set runtime_writeable_weights=1 for "
             "some in the folding, and build it again"
         )
-    source = design if model is None else _alike(design, model)
+    source = design if model is None else alike(design, model)
     bases = {entry["layer"]: entry["base"] for entry in json.loads(design.plan.files[MAP_JSON])["layers"]}
     names = Namespace()
     found: dict[str, LayerWeights] = {}
@@ -113,8 +113,12 @@ def write_runtime_weights(weights: Mapping[str, LayerWeights], folder: str | Pat
     return paths
 
 
-def _alike(design: Design, model: Any) -> Design:
-    """*model* in the hardware of *design*."""
+def alike(design: Design, model: Any) -> Design:
+    """*model* in the hardware of *design*.
+
+    Raises:
+        InputError: when it differs in more than what is written at run time.
+    """
     from headrace.build.api import load
     from headrace.build.design import Design as AnyDesign
 

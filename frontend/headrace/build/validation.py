@@ -180,8 +180,21 @@ def validate(
         expected = {name: array[:count] for name, array in outputs[INTEGER].items()}
         equal += _equal(f"integer graph = simulated {language}", expected, simulation.outputs, language)
         outputs[f"simulated {language}"] = simulation.outputs
+    _warn_of_labels(labels, outputs[INTEGER], journal)
     predicted = {stage: named_classes(arrays) for stage, arrays in outputs.items()}
     return Validation.of(design, labels, predicted, count, settings.reference), equal
+
+
+def _warn_of_labels(labels: Labels, outputs: Mapping[str, Array], journal: Journal) -> None:
+    """Say when a label is of no class that the largest entry of an output can name."""
+    first = next(iter(outputs.values()))
+    classes = first[0].size
+    strange = labels[(labels < 0) | (labels >= classes)]
+    if classes > 1 and len(strange):
+        journal.warn(
+            f"{len(strange):,} of {counted(len(labels), 'label')} are no class of the network, which names 0 to "
+            f"{classes - 1}; the first is {strange[0]}"
+        )
 
 
 def _equal(

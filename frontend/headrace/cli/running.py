@@ -144,7 +144,7 @@ def vectors(
         Path | None, typer.Option("--input", metavar="X.npz", help="Arrays named as the model's inputs.")
     ] = None,
     frames: Annotated[int, typer.Option("--frames", min=1, help="Random frames, without --input.")] = 32,
-    seed: Annotated[int, typer.Option("--seed", help="Of the random frames.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random frames.")] = 0,
     streams: Annotated[bool, typer.Option("--streams", help="Expect the words between layers as well.")] = False,
     debug: Debug = False,
     verbose: Verbose = 0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from headrace.build.config import BuildConfig
+from headrace.build.config import BuildConfig, complaint
 from headrace.errors import InputError, did_you_mean
 from headrace.explore.numbers import from_number, number
 from headrace.explore.pareto import Direction
@@ -95,6 +96,8 @@ class Sweep(BaseModel):
         settings = given.get("settings")
         if isinstance(settings, Mapping):
             given["settings"] = {k: v if isinstance(v, list) else [v] for k, v in settings.items()}
+        if isinstance(given.get("evaluate"), str):
+            given["evaluate"] = [given["evaluate"]]
         try:
             sweep = cls.model_validate(given)
         except ValidationError as error:
@@ -107,6 +110,9 @@ class Sweep(BaseModel):
             if name not in known:
                 near = did_you_mean(name, known)
                 raise InputError(f"{source}: '{name}' is no {what}{near}; known: {', '.join(known)}")
+        for name, tried in sweep.settings.items():
+            if not tried:
+                raise InputError(f"{source}: setting '{name}' has no value to try; give one, or leave it out")
         return sweep.relative_to(folder)
 
     def relative_to(self, folder: Path) -> Sweep:
@@ -168,6 +174,22 @@ def _shown(value: object) -> str:
     return "none" if value is None else str(value)
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML whose numbers are those of version 1.2 and of JSON, so that ``1e6`` is one, and whose names stand once."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a name that stands twice, of which the parser would silently keep the last."""
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+        if doubled := next((name for k, name in enumerate(names) if name in names[:k]), None):
+            raise yaml.constructor.ConstructorError(None, None, f"the name '{doubled}' stands twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
 def read_sweep(path: Path) -> Sweep:
     """The sweep in a YAML file.
 
@@ -176,10 +198,12 @@ def read_sweep(path: Path) -> Sweep:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        values = yaml.safe_load(text)
+        values = yaml.load(text, _Loader)
         size = _size(values, {})
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not a YAML file ({error.reason})") from error
     except RecursionError as error:
         raise InputError(f"{path}: is nested too deeply") from error
     except (yaml.YAMLError, ValueError, TypeError) as error:  # a date or a number that is none
@@ -211,4 +235,6 @@ def _sentence(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         known = list(Sweep.model_fields) + list(LabelledData.model_fields)
         return f"unknown name '{name}'{did_you_mean(name, known)}; known: {', '.join(Sweep.model_fields)}"
-    return f"'{name}': {first['msg'][0].lower()}{first['msg'][1:]}, got {first['input']!r}"
+    if first["loc"][-1] == "[key]":
+        return f"'{first['loc'][0]}': the name {first['input']!r} is no text; write it in quotes"
+    return f"'{name}': {complaint(first)}"

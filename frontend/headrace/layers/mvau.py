@@ -97,7 +97,7 @@ class MVAU(Layer):
         check_ram_style(self.ram_style, "MVAU")
         if self.style != "auto" and self.style not in self.legal_styles:
             what = "weights that are written at run time" if self.writable else "the operands"
-            raise ValueError(f"style {self.style!r} does not fit {what}; possible: {self.legal_styles}")
+            raise ValueError(f"style {self.style!r} does not fit {what}; possible: {', '.join(self.legal_styles)}")
 
     # -- shape and folding ------------------------------------------------------------------------------------------
 

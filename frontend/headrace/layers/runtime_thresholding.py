@@ -87,7 +87,9 @@ class RuntimeThresholding(Pointwise):
         if self.thresholds.shape != (self.channels, self.steps) or self.falling.shape != (self.channels,):
             raise ValueError(f"thresholds {self.thresholds.shape} for {self.channels} channels of {self.output}")
         if self.style not in ("auto", *STYLES):
-            raise ValueError(f"style {self.style!r} does not fit thresholds that are written; possible: {STYLES}")
+            raise ValueError(
+                f"style {self.style!r} does not fit thresholds that are written; possible: {', '.join(STYLES)}"
+            )
         if self.stored.bits > WORD:
             raise UnsupportedError(
                 f"{SETTING}=1 is not possible for thresholds of {self.stored.bits} bits; accepted: up to {WORD}, of "

@@ -80,12 +80,12 @@ def read_folding(path: str | Path) -> dict[str, Settings]:
         FoldingError: when the file is missing, is not JSON, or is not an object of objects.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_without_doubles)
+        data = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=without_doubles)
     except OSError as error:
         raise FoldingError(f"cannot read the folding file {path} ({error.strerror})") from error
     except RecursionError as error:
         raise FoldingError(f"the folding file {path} is nested too deeply") from error
-    except _DoubledKeyError as error:
+    except DoubledKeyError as error:
         raise FoldingError(
             f"the folding file {path} has the key {json.dumps(error.key)} twice in one object"
         ) from error
@@ -99,18 +99,20 @@ def read_folding(path: str | Path) -> dict[str, Settings]:
     return dict(data)
 
 
-class _DoubledKeyError(Exception):
+class DoubledKeyError(Exception):
+    """A key stands twice in one object of JSON."""
+
     def __init__(self, key: str) -> None:
         super().__init__(key)
         self.key = key
 
 
-def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """An object of JSON; of a key that stands twice, the parser would silently keep the last."""
     found: dict[str, object] = {}
     for key, value in pairs:
         if key in found:
-            raise _DoubledKeyError(key)
+            raise DoubledKeyError(key)
         found[key] = value
     return found
 
@@ -251,10 +253,13 @@ def _fifo_settings(settings: Mapping[str, Settings], file: str) -> dict[str, dic
 
 def _no_effect(key: str, values: Settings, fifos: Mapping[str, Mapping[str, str]]) -> str:
     """What of a key for layers that are put in later changes nothing; empty where it sets the memory of FIFOs."""
-    if values and not {*values} - ({FIFO_STYLE, GUARD} if _plain_fifo(key) in fifos else set()):
+    heard = {FIFO_STYLE, GUARD} if _plain_fifo(key) in fifos else set()
+    unheard = [name for name in values if name not in heard]
+    if values and not unheard:
         return ""
+    which = f"{', '.join(unheard)} {'has' if len(unheard) == 1 else 'have'}" if unheard else "has"
     style = f", and {FIFO_STYLE} says in what" if kind_of(key) == "FIFO" else ""
-    return f"has no effect; a {kind_of(key)} is put in, and sized, where one is needed{style}"
+    return f"{which} no effect; a {kind_of(key)} is put in, and sized, where one is needed{style}"
 
 
 def _plain_fifo(key: str) -> str:
