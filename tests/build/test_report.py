@@ -113,6 +113,9 @@ def test_no_claim_of_a_simulation() -> None:
     assert "C++ was not simulated" in not_simulated("both", {"SystemVerilog"})
     assert not_simulated("rtl", {"SystemVerilog"}) == "What is generated was simulated in this build, too."
     assert "SystemVerilog was not simulated" in not_simulated("rtl", {"C++"})
+    assert not_simulated("rtl", (), {"SystemVerilog"}) == "What is generated was simulated, too, since it was built."
+    assert "C++ was not simulated" in not_simulated("both", (), {"SystemVerilog"})
+    assert "since it was built" in not_simulated("both", {"C++"}, {"SystemVerilog"})
 
 
 def test_layers_between_are_one_row_that_unfolds(tiny_model: Path, tmp_path: Path) -> None:

@@ -104,6 +104,27 @@ def test_the_step_and_the_command_with_simulation(
     assert "the first 20" in (out / "report" / "index.html").read_text()
 
 
+@needs_verilator
+def test_a_simulation_after_the_build_is_in_the_verdict(
+    tiny_model: Path, labelled: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    headrace.build(tiny_model, out)
+    assert "SystemVerilog was not simulated" in (out / "report" / "index.html").read_text()
+    paths = [str(path) for path in labelled]
+    done = CliRunner().invoke(app, ["validate", str(out), "--input", paths[0], "--labels", paths[1], "--frames", "5"])
+    assert done.exit_code == 0, done.output
+    page = (out / "report" / "index.html").read_text()
+    assert "What is generated was simulated, too, since it was built." in page
+    assert "not simulated" not in page
+    assert "3 of 5" in page
+    assert f"from {tiny_model.name}" in page  # not from the copy in the folder
+    next((out / "rtl").glob("*.sv")).unlink()
+    gone = CliRunner().invoke(app, ["profile", str(out), "--frames", "1"])
+    assert isinstance(gone.exception, InputError)  # status 2: no difference was found
+    assert "does not exist" in str(gone.exception)
+
+
 def test_cpp_is_simulated_where_that_is_generated(
     tiny_model: Path, labelled: tuple[Path, Path], tmp_path: Path
 ) -> None:

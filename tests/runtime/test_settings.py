@@ -77,7 +77,7 @@ def test_widths_hold_for_any_constants() -> None:
         ({"fc0": {"runtime_writeable_weights": 1, "weightDataType": "FLOAT32"}}, "cannot be written; accepted"),
         (
             {"fc0": {"runtime_writeable_weights": 1, "PE": 8, "SIMD": 12, "style": "graph"}},
-            "style 'graph' does not fit weights that are written at run time; possible: table, multiply",
+            "style 'graph' does not fit weights that are written at run time; possible: .*table, multiply",
         ),
         ({"act0": {"runtime_writeable_weights": 1, "style": "table"}}, "possible: parallel, search"),
         ({"fc0": {"runtime_writable_weights": 1}}, "did you mean 'runtime_writeable_weights'"),
@@ -89,7 +89,7 @@ def test_refused_by_name(folding: Any, message: str) -> None:
 
 
 def test_several_pixels_are_refused() -> None:
-    with pytest.raises(FoldingError, match="layer 'conv': M=2 pixels at once do not fit; valid: 1"):
+    with pytest.raises(FoldingError, match=r"layer 'conv': M=2 .* do not fit; valid: 1 .layers.*at run time"):
         _ = designed(network(0), folding={**ALL, "conv": {"M": 2}}).hardware
 
 

@@ -17,7 +17,7 @@ from headrace.build.drawing import Arrow, Box, draw
 from headrace.build.journal import StepRecord
 from headrace.build.page import page_environment
 from headrace.build.profile import Profile, read_profile
-from headrace.build.validation import Validation, read_validation
+from headrace.build.validation import SIMULATED, Validation, read_validation
 from headrace.build.verify import Comparison
 from headrace.codegen.control import MAP_JSON
 from headrace.codegen.design import Backend
@@ -145,8 +145,17 @@ class Report:
 
     @property
     def not_simulated(self) -> str:
-        """What the comparison does not cover."""
-        return not_simulated(self.backend, {c.simulated for c in self.comparisons})
+        """What the comparison does not cover, even with what ran after the build."""
+        built = {c.simulated for c in self.comparisons}
+        return not_simulated(self.backend, built, self._simulated_since)
+
+    @property
+    def _simulated_since(self) -> set[str]:
+        """The languages of simulations after the build, all of them compared with the integer network."""
+        found = set() if self.profile is None else {"SystemVerilog"}
+        if self.validation is not None:
+            found |= {s.stage.removeprefix(SIMULATED) for s in self.validation.scores if s.stage.startswith(SIMULATED)}
+        return found
 
     @property
     def verdict(self) -> str:
@@ -172,17 +181,19 @@ def report_files(
     comparisons: Sequence[Comparison],
     steps: Sequence[StepRecord],
     folder: Path,
+    source: str | None = None,
 ) -> dict[str, str]:
     """The texts of the page and of its data, by path in the *folder* of the build.
 
-    What *folder* holds of a synthesis and of a profile of this very design is shown as well.
+    What *folder* holds of a synthesis and of a profile of this very design is shown as well. *source* is the name of
+    the model's file, where the design was opened from the folder and has its copy.
     """
     digest = design.plan.digest
     synthesis = read_synthesis(folder)
     rows = layer_rows(design.hardware, design.performance)
     page = Report(
         name=design.name,
-        source=Path(design.source.file or design.name).name,
+        source=source or Path(design.source.file or design.name).name,
         clock_mhz=design.config.clock_mhz,
         target_fps=design.config.target_fps,
         performance=design.performance,
@@ -213,23 +224,28 @@ def renewed_report(design: Design, folder: Path) -> dict[str, str]:
         data = json.loads(path.read_text(encoding="utf-8"))
         comparisons = TypeAdapter(list[Comparison]).validate_python(data["comparisons"])
         steps = TypeAdapter(list[StepRecord]).validate_python(data["steps"])
+        source = TypeAdapter(str).validate_python(data["source"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: not the report of this version of Headrace; build the design again") from error
-    return report_files(design, comparisons, steps, folder)
+    return report_files(design, comparisons, steps, folder, source)
 
 
-def not_simulated(backend: Backend, simulated: Collection[str] = ()) -> str:
+def not_simulated(backend: Backend, simulated: Collection[str] = (), since: Collection[str] = ()) -> str:
     """One sentence: whether a build simulated what it generates, or how to.
 
     Args:
         backend: what is generated.
         simulated: languages that were simulated.
+        since: languages that were simulated after the build.
     """
     kinds = {"rtl": [("SystemVerilog", "rtl")], "hls": [("C++", "hls")]}
     both = [*kinds["rtl"], *kinds["hls"]]
-    missing = [(name, mode) for name, mode in kinds.get(backend, both) if name not in simulated]
-    if not missing:
+    made = kinds.get(backend, both)
+    if all(name in simulated for name, _ in made):
         return "What is generated was simulated in this build, too."
+    missing = [(name, mode) for name, mode in made if name not in simulated and name not in since]
+    if not missing:
+        return "What is generated was simulated, too, since it was built."
     name, mode = missing[0]
     also = "; the same holds for the C++, with --mode hls" if len(missing) > 1 else ""
     return f"The generated {name} was not simulated in this build: headrace run MODEL --mode {mode} does it{also}."

@@ -125,6 +125,7 @@ def _as_headrace_errors() -> Iterator[None]:
         (errors.SimulatorNotFound, ToolError),
         (errors.BuildError, ToolError),
         (errors.ArrayError, InputError),
+        (errors.ManifestError, InputError),
         (errors.SimError, VerificationError),
     )
     try:

@@ -28,6 +28,8 @@ FILE = "report/validation.json"
 """Where a build keeps it."""
 
 MODEL, INTEGER = "model, in float32", "integer network"
+SIMULATED = "simulated "
+"""Before the language, in the name of a stage."""
 
 Labels = NDArray[np.int64]
 
@@ -179,7 +181,7 @@ def validate(
         compare_simulation(design, few, simulation)
         expected = {name: array[:count] for name, array in outputs[INTEGER].items()}
         equal += _equal(f"integer graph = simulated {language}", expected, simulation.outputs, language)
-        outputs[f"simulated {language}"] = simulation.outputs
+        outputs[f"{SIMULATED}{language}"] = simulation.outputs
     _warn_of_labels(labels, outputs[INTEGER], journal)
     predicted = {stage: named_classes(arrays) for stage, arrays in outputs.items()}
     return Validation.of(design, labels, predicted, count, settings.reference), equal

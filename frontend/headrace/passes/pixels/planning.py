@@ -57,5 +57,7 @@ def chosen(core: Graph, node: str, pixels: int) -> Choice:
     fits = {choice.pixels: choice for choice in offered(core, node)} if node in core.nx else {}
     if pixels not in fits:
         valid = ", ".join(map(str, (1, *fits)))
-        raise FoldingError(f"layer '{node}': M={pixels} pixels at once do not fit; valid: {valid}")
+        alone = node in core.nx and not fits
+        why = " (layers on vectors, and layers whose constants are written at run time, make one)" if alone else ""
+        raise FoldingError(f"layer '{node}': M={pixels} pixels at once do not fit; valid: {valid}{why}")
     return fits[pixels]
