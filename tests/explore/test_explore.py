@@ -195,6 +195,9 @@ def test_no_scheduler(models: dict[str, Path], tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="dask.distributed is not installed")
     with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127.0.0.1:1"):
         explore(sweep_of(models), tmp_path / "out", DaskRunner("tcp://127.0.0.1:1", timeout=1.0))
+    for address in ("", "foo", "foo://127.0.0.1:1", "tcp://127.0.0.1", "tcp://127.0.0.1:99999", "127.0.0.1:0"):
+        with pytest.raises(InputError, match=f"'{address}' is no address of a Dask scheduler"):
+            explore(sweep_of(models), tmp_path / "out", DaskRunner(address))
 
 
 # -- the file -------------------------------------------------------------------------------------------------------

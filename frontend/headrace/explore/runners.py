@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -112,8 +113,9 @@ class DaskRunner:
 
         Raises:
             ToolError: when ``dask.distributed`` is not installed.
-            InputError: when the scheduler does not answer.
+            InputError: when the scheduler does not answer, or its address is none.
         """
+        _check_address(self.scheduler)
         try:
             from distributed import Client, as_completed
         except ImportError as error:
@@ -137,3 +139,14 @@ class DaskRunner:
                 else:
                     reason = " ".join(str(failure).split()) or type(failure).__name__
                     yield Result(point.key, point.model, point.labels, error=f"its worker failed: {reason}")
+
+
+def _check_address(text: str) -> None:
+    """Refuse what is no address before a client is made of it, which would say so long after and at length.
+
+    Raises:
+        InputError: says what one looks like.
+    """
+    found = re.fullmatch(r"(?:(?:tcp|tls|ws|wss|ucx)://)?[^\s/]+:(\d{1,5})", text)
+    if found is None or not 0 < int(found[1]) < 1 << 16:
+        raise InputError(f"'{text}' is no address of a Dask scheduler; expected for example tcp://10.0.0.5:8786")
