@@ -75,48 +75,80 @@ def swg(size: int, channels: int, bits: int, pad: int, simd: int) -> SWG:
 
 
 MVAUS = {
-    "xnor": (
-        BIPOLAR,
-        BIPOLAR,
-        [(64, 64, 4, 16), (128, 32, 2, 64), (96, 24, 4, 24), (256, 32, 8, 16)],
-    ),
-    "and": (unsigned(2), BIPOLAR, [(64, 64, 4, 8), (128, 32, 8, 16), (64, 32, 2, 32), (96, 24, 4, 12)]),
-    "ternary": (unsigned(4), IntRange(-1, 1), [(64, 64, 4, 8), (128, 32, 8, 16), (64, 32, 2, 32), (96, 24, 6, 12)]),
-    "w2a2": (
-        unsigned(2),
-        signed(2),
-        [(64, 64, 8, 8), (64, 32, 4, 16), (48, 24, 6, 6), (98, 32, 4, 14)],
-    ),
-    "w4a4": (unsigned(4), signed(4), [(64, 64, 4, 4), (64, 32, 2, 16), (48, 24, 6, 6)]),
-    "w3a5": (unsigned(5), signed(3), [(64, 64, 4, 4), (64, 32, 2, 16), (48, 24, 6, 6)]),
-    "w8a8": (unsigned(8), signed(8), [(64, 32, 2, 4), (64, 64, 4, 4), (48, 24, 6, 2)]),
+    "xnor": (BIPOLAR, BIPOLAR),
+    "and": (unsigned(2), BIPOLAR),
+    "ternary": (unsigned(4), IntRange(-1, 1)),
+    "w2a2": (unsigned(2), signed(2)),
+    "w4a4": (unsigned(4), signed(4)),
+    "w3a5": (unsigned(5), signed(3)),
+    "w8a8": (unsigned(8), signed(8)),
 }
-THRESHOLDS = [
-    *((64, 16, 2, 1), (64, 16, 2, 8), (32, 12, 2, 16), (64, 16, 4, 1), (64, 16, 4, 4), (32, 12, 4, 4), (16, 20, 3, 2)),
-    *((48, 10, 1, 6), (64, 14, 5, 4), (64, 16, 8, 1)),
-]
+
+
+class Sweep(NamedTuple):
+    """Shapes of one kind of layer, as in ``resource_points.Row``."""
+
+    fit: list[tuple[int, ...]]
+    held_out: list[tuple[int, ...]]
+
+    def each(self) -> Iterator[tuple[int, tuple[int, ...], bool]]:
+        """Seed, shape and whether the shape is held out."""
+        yield from ((seed, shape, seed >= len(self.fit)) for seed, shape in enumerate(self.fit + self.held_out))
+
+
+MVAU_SHAPES = {
+    "xnor": Sweep([(64, 64, 4, 16), (128, 32, 2, 64), (96, 24, 4, 24), (256, 32, 8, 16)], [(144, 40, 5, 36)]),
+    "and": Sweep([(64, 64, 4, 8), (128, 32, 8, 16), (64, 32, 2, 32), (96, 24, 4, 12)], [(80, 48, 6, 10)]),
+    "ternary": Sweep([(64, 64, 4, 8), (128, 32, 8, 16), (64, 32, 2, 32), (96, 24, 6, 12)], [(80, 48, 3, 20)]),
+    "w2a2": Sweep([(64, 64, 8, 8), (64, 32, 4, 16), (48, 24, 6, 6), (98, 32, 4, 14)], [(72, 40, 5, 12)]),
+    "w4a4": Sweep([(64, 64, 4, 4), (64, 32, 2, 16), (48, 24, 6, 6)], [(72, 40, 5, 8)]),
+    "w3a5": Sweep([(64, 64, 4, 4), (64, 32, 2, 16), (48, 24, 6, 6)], [(72, 40, 4, 9)]),
+    "w8a8": Sweep([(64, 32, 2, 4), (64, 64, 4, 4), (48, 24, 6, 2)], [(40, 20, 2, 5)]),
+}
+THRESHOLDS = Sweep(
+    [
+        *((64, 16, 2, 1), (64, 16, 2, 8), (32, 12, 2, 16), (64, 16, 4, 1), (64, 16, 4, 4), (32, 12, 4, 4)),
+        *((16, 20, 3, 2), (48, 10, 1, 6), (64, 14, 5, 4), (64, 16, 8, 1)),
+    ],
+    [(40, 13, 2, 5), (48, 15, 3, 3), (24, 11, 4, 6)],
+)
+WIDTHS = Sweep([(1, 4), (8, 1), (2, 16), (16, 2), (6, 4), (4, 6), (1, 16), (12, 3)], [(1, 12), (8, 6), (24, 4)])
+WINDOWS = Sweep(
+    [(16, 32, 4, 0, 8), (14, 16, 2, 1, 8), (8, 8, 4, 1, 8), (12, 8, 4, 1, 72), (16, 8, 4, 0, 72)],
+    [(10, 24, 5, 1, 6), (18, 12, 3, 0, 4), (14, 4, 6, 1, 36)],
+)
+KERNELS = Sweep(
+    [(8, 8, 2, 1, 4, 4), (8, 16, 4, 3, 4, 3), (10, 8, 2, 9, 4, 4), (12, 16, 4, 1, 3, 3)],
+    [(9, 12, 3, 1, 5, 4), (14, 24, 6, 3, 2, 2), (11, 6, 2, 9, 3, 5)],
+)
+QUEUES = Sweep(
+    [(2, 32), (4, 16), (17, 24), (32, 32), (100, 20), (64, 48), (256, 36), (33, 64)],
+    [(3, 50), (24, 40), (80, 9), (400, 18)],
+)
 
 
 def points() -> Iterator[Point]:
     """The sweep; of every family of layers some are held out."""
-    for name, (x, w, shapes) in MVAUS.items():
-        for k, shape in enumerate(shapes):
-            yield Point(f"MVAU {name} {shape}", mvau(*shape, x, w, k), k % 3 == 2 or k == len(shapes) - 1)
-    for k, shape in enumerate(THRESHOLDS):
+    for name, (x, w) in MVAUS.items():
+        for seed, shape, held_out in MVAU_SHAPES[name].each():
+            mw, mh, pe, simd = shape
+            yield Point(f"MVAU {name} {shape}", mvau(mw, mh, pe, simd, x, w, seed), held_out)
+    for seed, shape, held_out in THRESHOLDS.each():
+        channels, bits, out, pe = shape
         for style in ("parallel", "search"):
-            if style == "search" or shape[2] < 5:
-                yield Point(f"Thresholding {style} {shape}", thresholding(*shape, style, k), k % 3 == 2)
-    for k, (depth, bits) in enumerate([(2, 32), (4, 16), (17, 24), (32, 32), (100, 20), (64, 48), (256, 36), (33, 64)]):
-        yield Point(f"FIFO {depth} x {bits}", FIFO(StreamType((64,), unsigned(bits)), depth), k % 2 == 1)
-    for k, (a, b) in enumerate([(1, 4), (8, 1), (2, 16), (16, 2), (6, 4), (4, 6), (1, 16), (12, 3)]):
+            if style == "search" or out < 5:
+                layer = thresholding(channels, bits, out, pe, style, seed)
+                yield Point(f"Thresholding {style} {shape}", layer, held_out)
+    for _, (depth, bits), held_out in QUEUES.each():
+        yield Point(f"FIFO {depth} x {bits}", FIFO(StreamType((64,), unsigned(bits)), depth), held_out)
+    for _, (a, b), held_out in WIDTHS.each():
         stream = StreamType((48,), unsigned(6), a)
-        yield Point(f"DWC {a} to {b}", StreamingDataWidthConverter(stream, b), k % 2 == 1)
-    for k, shape in enumerate(
-        [(16, 32, 4, 0, 8), (14, 16, 2, 1, 8), (8, 8, 4, 1, 8), (12, 8, 4, 1, 72), (16, 8, 4, 0, 72)]
-    ):
-        yield Point(f"SWG {shape}", swg(*shape), k % 3 == 1)
-    for k, shape in enumerate([(8, 8, 2, 1, 4, 4), (8, 16, 4, 3, 4, 3), (10, 8, 2, 9, 4, 4), (12, 16, 4, 1, 3, 3)]):
-        yield Point(f"VVAU {shape}", vvau(*shape, k), k % 2 == 1)
+        yield Point(f"DWC {a} to {b}", StreamingDataWidthConverter(stream, b), held_out)
+    for _, shape, held_out in WINDOWS.each():
+        yield Point(f"SWG {shape}", swg(*shape), held_out)
+    for seed, shape, held_out in KERNELS.each():
+        size, channels, pe, simd, bits, of_weights = shape
+        yield Point(f"VVAU {shape}", vvau(size, channels, pe, simd, bits, of_weights, seed), held_out)
     for row in ROWS:
         for held_out, shapes in ((False, row.fit), (True, row.held_out)):
             for shape in shapes:
@@ -149,10 +181,12 @@ def main() -> int:
     parser.add_argument(
         "--limit", type=int, default=10**9, help="points with more LUTs estimated than this are left out"
     )
+    parser.add_argument("--held-out", action="store_true", help="only points that were held out from fitting")
     options = parser.parse_args()
     errors: dict[bool, list[float]] = {False: [], True: []}
     for point in points():
         wanted = not options.kinds or any(kind in point.name for kind in options.kinds)
+        wanted &= point.held_out or not options.held_out
         if wanted and point.layer.resources().lut <= options.limit:
             error = measure(point, options.family)
             if error is not None:
