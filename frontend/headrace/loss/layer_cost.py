@@ -188,10 +188,10 @@ def _dots(x: Operand, w: Operand, rows: int, lanes: int, accumulated: bool, cons
     """The dot products of *lanes* values with *rows* rows of weights, by the arithmetic that the compiler takes."""
     kinds = [(o.signed, o.narrow, o.bipolar) for o in (x, w)]
     table = _dot_table(rows, lanes, kinds[0], kinds[1], accumulated, constant).to(x.bits.device)
-    at = [
-        torch.ceil(o.bits.detach()).long().clamp(1, table.shape[axis]).reshape(()) - 1 for axis, o in enumerate((x, w))
-    ]
-    value = table[at[0], at[1]].to(x.bits.dtype)
+    for axis, operand in enumerate((x, w)):  # selected, not indexed: that reads the number, and waits for a GPU
+        at = torch.ceil(operand.bits.detach()).long().clamp(1, table.shape[axis]).reshape(1) - 1
+        table = table.index_select(axis, at)
+    value = table.reshape(()).to(x.bits.dtype)
     low, high = products(x, w)
     width = bits_of(low, high, x.bits + w.bits)
     return _with_gradient(value, rows * lanes * (x.bits * w.bits + width))

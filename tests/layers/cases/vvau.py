@@ -66,7 +66,7 @@ CASES = {
     "bipolar_both_same": vvau((4, 5, 4), BIPOLAR, (-1, 1), 2, 1),
     "no_zero": vvau((4, 4, 2), IntRange(2, 5), (1, 2, 3), 2, 9),
     **{
-        f"{style}_{x.type_name}_{len(values)}_values_{kernels}_kernels_{simd}_taps".lower(): vvau(
+        f"{style}_{x.type_name}_{len(values)}_values_{kernels}x{simd}".lower(): vvau(
             (4, 5, 2), x, values, 2, simd, kernels, style=style, pads=pads
         )
         for x, values, styles, pads in (
