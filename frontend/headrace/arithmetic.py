@@ -20,6 +20,10 @@ MAX_PACK = 4
 """Most products in one multiplier."""
 DSP_PRODUCT_BITS = 9
 """Bits of a product from which synthesis takes a DSP block for it."""
+WIRED = 64
+"""Most constants of a level of a binary search that are look-up tables, one a bit."""
+_WIRED_LUTS = ((1, 0.0), (4, 0.05), (8, 0.2), (16, 0.4), (32, 1.1), (WIRED, 1.2))
+
 STYLES = ("xnor", "and", "select", "pairs", "table", "packed", "multiply")
 """Arithmetic, the preferred first among equals."""
 
@@ -321,3 +325,9 @@ class _Adders:
     def of(self, rows: int) -> Estimate:
         """*rows* of them."""
         return Estimate(rows * self.lut, rows * self.ff)
+
+
+def wired_constant_luts(depth: int) -> float:
+    """LUTs that a bit of *depth* constants (at most :data:`WIRED`) adds to its bit of a comparison, which takes the
+    address of a small table in itself."""
+    return next(lut for most, lut in _WIRED_LUTS if depth <= most)

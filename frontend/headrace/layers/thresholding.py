@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from headrace.adder_graph import Rounding
+from headrace.arithmetic import WIRED, wired_constant_luts
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import Activation
 from headrace.ir.op import QUIET
@@ -26,11 +27,8 @@ STYLES = ("parallel", "search", "line", "table")
 
 LEVELS = 2
 """Comparisons of a binary search one after the other in a cycle."""
-WIRED, CHAINED = 64, 16
-"""Constants of a level that are look-up tables, one a bit; and of one that comes second in a cycle."""
-WIRED_LUTS = ((4, 0.05), (8, 0.2), (16, 0.4), (32, 1.1), (WIRED, 1.2))
-"""What a bit of such a table of at most so many constants adds to its bit of the comparison, which takes the address of
-a small one in itself."""
+CHAINED = 16
+"""Constants of a level that comes second in a cycle."""
 TABLE_ENTRIES = 1 << 18
 """Most entries of the tables of a layer."""
 
@@ -330,7 +328,7 @@ class Thresholding(Pointwise):
         for level in range(levels):
             depth = self.groups << level
             if depth > 1 and self._wired(level):
-                total += Resources(pe * bits * next(lut for most, lut in WIRED_LUTS if depth <= most))
+                total += Resources(pe * bits * wired_constant_luts(depth))
             elif depth > 1:
                 for _ in range(pe):
                     total += rom_resources(depth, bits, self.ram_style)

@@ -18,7 +18,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from headrace.arithmetic import DotProduct
+from headrace.arithmetic import WIRED, DotProduct, wired_constant_luts
 
 DSP_LUTS = 100.0
 BRAM18_LUTS = 120.0
@@ -267,8 +267,8 @@ def threshold_luts(channels: int, elements: int, bits: Tensor, acc: Tensor, cycl
     search = pe * (bits * acc * 0.5 + bits) + (index if groups > 1 else 0)
     for level in range(int(math.log2(4096))):
         if groups << level > 1:
-            joint = level == 0 and groups < 16
-            table = _constants(groups, pe * acc) if joint else pe * _constants(groups << level, acc)
+            depth = groups << level
+            table = pe * (acc * wired_constant_luts(depth) if depth <= WIRED else _constants(depth, acc))
             search = search + torch.where(bits.detach() > level, table, 0.0)
     # The tables double with every level: their gradient is that of the last one.
     smooth = pe * acc * (bits * 0.5 + groups * steps / 64)
