@@ -81,7 +81,8 @@ class VVAU(Layer):
             raise FoldingError(f"VVAU: PE={self.pe} does not divide {self.channels}; valid: {valid}")
         self.window  # noqa: B018  (refuses windows that do not fit, and other numbers of taps)
         if self.style != "auto" and self.style not in self.legal_styles:
-            raise ValueError(f"style {self.style!r} does not fit the operands; possible: {self.legal_styles}")
+            possible = ", ".join(self.legal_styles)
+            raise ValueError(f"style {self.style!r} does not fit the operands; possible: {possible}")
 
     # -- shape and folding ------------------------------------------------------------------------------------------
 
