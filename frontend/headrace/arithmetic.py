@@ -94,6 +94,19 @@ class DotProduct:
     used: int = 0
     style: str = "auto"
 
+    @classmethod
+    def of_sums(
+        cls, rows: int, lanes: int, x: Range, w: Range, total_bits: int, passes: int, used: int | None
+    ) -> DotProduct:
+        """The dot products of a layer whose sums, of *total_bits*, take *passes* words.
+
+        With both operands -1/+1 equal bits are counted, which is half of the sum; with one or both of them the sums
+        are completed by an adder behind. *used* is None for weights in a memory, else as the attribute.
+        """
+        ends = x.bipolar or w.bipolar
+        bits = max(total_bits - (x.bipolar and w.bipolar), 1)
+        return cls(rows, lanes, x, w, bits, passes > 1 or ends, used is not None, used or 0)
+
     # -- which ------------------------------------------------------------------------------------------------------
 
     @property

@@ -212,16 +212,9 @@ class MVAU(Layer):
     @cached_property
     def dot(self) -> DotProduct:
         """The dot products of a word with PE rows, in the style in use, whatever ``graph`` would do instead."""
-        w, x = self.weight_range, self.stream.range
-        dot = DotProduct(
-            rows=self.pe,
-            lanes=self.simd,
-            x=x,
-            w=w,
-            bits=max(self.output.bits - (1 if x.bipolar and w.bipolar else 0), 1),
-            accumulated=self.sf > 1 or x.bipolar or w.bipolar,
-            constant=self.constant_weights,
-            used=-(-int(np.count_nonzero(self.weights)) // self.mh) if self.constant_weights else 0,
+        used = -(-int(np.count_nonzero(self.weights)) // self.mh) if self.constant_weights else None
+        dot = DotProduct.of_sums(
+            self.pe, self.simd, self.stream.range, self.weight_range, self.output.bits, self.sf, used
         )
         return dot.chosen if self.style in ("auto", "graph") else replace(dot, style=self.style)
 

@@ -195,16 +195,9 @@ class VVAU(Layer):
     @cached_property
     def dot(self) -> DotProduct:
         """The dot products of the taps of one channel with all its kernels, in the style in use."""
-        w, x = self.weight_range, self.value_range
-        dot = DotProduct(
-            rows=self.kernels,
-            lanes=self.simd,
-            x=x,
-            w=w,
-            bits=max(self.output.bits - (1 if x.bipolar and w.bipolar else 0), 1),
-            accumulated=self.passes > 1 or x.bipolar or w.bipolar,
-            constant=self.constant_weights,
-            used=self.simd if self.constant_weights else 0,
+        used = self.simd if self.constant_weights else None
+        dot = DotProduct.of_sums(
+            self.kernels, self.simd, self.value_range, self.weight_range, self.output.bits, self.passes, used
         )
         return dot.chosen if self.style == "auto" else replace(dot, style=self.style)
 
