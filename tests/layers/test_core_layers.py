@@ -16,12 +16,13 @@ from headrace.ir.exact import accumulator_range
 from headrace.ir.integer import Activation, IntMatMul, IntTopK
 from headrace.ir.integer import Lookup as LookupOp
 from headrace.layers import StreamType, lower
+from headrace.layers.comparisons import comparisons
 from headrace.layers.fifo import FIFO
 from headrace.layers.label_select import LabelSelect
 from headrace.layers.lookup import Lookup
 from headrace.layers.mvau import MVAU
 from headrace.layers.threshold_line import fit_line
-from headrace.layers.thresholding import Thresholding, comparisons
+from headrace.layers.thresholding import Thresholding
 from headrace.layers.vvau import VVAU
 from headrace.layers.width_converter import StreamingDataWidthConverter
 

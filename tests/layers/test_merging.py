@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from headrace.ir import IntRange
 from headrace.layers import StreamType
+from headrace.layers.comparisons import staircase
 from headrace.layers.mvau import MVAU
-from headrace.layers.thresholding import Thresholding, staircase
+from headrace.layers.thresholding import Thresholding
 
 
 @settings(max_examples=200, deadline=None)

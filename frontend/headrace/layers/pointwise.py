@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
+from typing import Self
 
 from headrace.errors import FoldingError
 from headrace.ir import IntRange
@@ -55,3 +57,27 @@ class Pointwise(Layer):
     @property
     def folding_choices(self) -> dict[str, tuple[int, ...]]:
         return {"PE": divisors(self.channels)}
+
+
+class StyledPointwise(Pointwise):
+    """Base of those that can be made in several ways; a subclass has the field ``style``, ``auto`` or one of them."""
+
+    style: str
+
+    @property
+    def legal_styles(self) -> tuple[str, ...]:
+        """The ways that are possible, of equal ones the preferred first."""
+        raise NotImplementedError
+
+    @cached_property
+    def chosen(self) -> Self:
+        """This layer in the style in use: of ``auto`` the cheapest."""
+        if self.style != "auto":
+            return self
+        made = (replace(self, style=style) for style in self.legal_styles)  # type: ignore[call-arg]  # of a subclass
+        return min(made, key=lambda layer: layer.resources().weight)
+
+    @property
+    def method(self) -> str:
+        """The style in use."""
+        return self.chosen.style

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from headrace.layers.base import Resources, RtlModule, StreamType
 from headrace.layers.hls import HlsCall
 from headrace.layers.memory import Int, index_bits, memory_text, ram_resources
 from headrace.layers.parameter import WORD, Parameter, address_bits, slots
-from headrace.layers.pointwise import Pointwise
+from headrace.layers.pointwise import StyledPointwise
 from headrace.layers.recode import Recode
 from headrace.layers.runtime import PARAMETER_RAM, SETTING, refuse_in_cpp
 from headrace.numerics import interleave_channels
@@ -56,7 +55,7 @@ class Memory:
 
 
 @dataclass(frozen=True, eq=False)
-class RuntimeThresholding(Pointwise):
+class RuntimeThresholding(StyledPointwise):
     """``y = lo + #{k : x >= thresholds[c, k]}``, or ``hi - #{...}`` where ``falling[c]``, for channel c.
 
     lo and hi are the ends of ``output``, and T = hi - lo: any monotone function to that range is such a one. (Bipolar
@@ -117,6 +116,10 @@ class RuntimeThresholding(Pointwise):
         return IntRange(min(self.stream.range.lo - 1, -1), max(self.stream.range.hi, 0))
 
     @property
+    def legal_styles(self) -> tuple[str, ...]:
+        return STYLES
+
+    @property
     def latency(self) -> int:
         return 3 if self.method == "parallel" else self.levels + 1
 
@@ -157,19 +160,6 @@ class RuntimeThresholding(Pointwise):
         return {SETTING: 1}
 
     # -- hardware ---------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def chosen(self) -> RuntimeThresholding:
-        """This layer in the style in use."""
-        if self.style != "auto":
-            return self
-        found = [replace(self, style=style) for style in STYLES]
-        return min(found, key=lambda layer: layer.resources().lut + 0.5 * layer.resources().ff)
-
-    @property
-    def method(self) -> str:
-        """The style in use."""
-        return self.chosen.style
 
     def resources(self) -> Resources:
         """An estimate: memories that are written, comparators, counts, and the way to and from the memories."""
