@@ -214,10 +214,12 @@ def test_a_fork_of_the_input_is_as_wide_as_its_readers() -> None:
     core = Graph()
     value = core.input("x", TensorType((2, 4, 8), INT3))
     rng = np.random.default_rng(0)
-    for name in ("y", "z"):
-        core.output(name, core.add(conv(rng, 2, 3, (3, 3), INT3, pads=SAME), (value,), name))
-    pixels = pixels_for(core, 4)
-    folded = solve_folding(to_hardware(core, pixels).graph, 4)
+    names = ("x_frame", "x_fork_frame")  # as frames of forks are called
+    for name in names:
+        core.output(f"{name}_y", core.add(conv(rng, 2, 3, (3, 3), INT3, pads=SAME), (value,), name))
+    design = to_hardware(core, pixels_for(core, 4))
+    assert {layers(design.graph)[name].kind for name in names} == {"MVAU"}, "layers keep the names of their nodes"
+    folded = solve_folding(design.graph, 4)
     assert max(layer.cycles for layer in layers(folded).values()) == 4
 
 

@@ -24,9 +24,9 @@ def duplicate_forks(graph: Graph) -> Graph:
             frame = _widest(graph, Value(node, port))
             stream = StreamType(frame, type_.int_range)
             name = fresh_name(f"{node}_fork", graph, result)
-            fork = result.add(DuplicateStreams(stream, copies=readers), (_framed(result, value, frame),), name)
+            fork = result.add(DuplicateStreams(stream, copies=readers), (framed(result, value, frame, graph),), name)
             copied = (Value(fork.node, k) for k in range(readers))
-            copies[Value(node, port)] = [_framed(result, copy, type_.shape) for copy in copied]
+            copies[Value(node, port)] = [framed(result, copy, type_.shape, graph) for copy in copied]
     return result
 
 
@@ -37,11 +37,11 @@ def _widest(graph: Graph, value: Value) -> Shape:
     return max(frames, key=lambda frame: frame[-1])
 
 
-def _framed(graph: Graph, value: Value, frame: Shape) -> Value:
-    """*value* seen in frames of shape *frame*."""
+def framed(graph: Graph, value: Value, frame: Shape, source: Graph) -> Value:
+    """*value* of *graph* seen in frames of shape *frame*; *source* has the nodes whose names are still to come."""
     if graph.type(value).shape == frame:
         return value
-    return graph.add(Reshape(frame), (value,), fresh_name(f"{value.node}_frame", graph))
+    return graph.add(Reshape(frame), (value,), fresh_name(f"{value.node}_frame", graph, source))
 
 
 def fresh_name(name: str, *graphs: Graph) -> str:

@@ -14,10 +14,10 @@ from dataclasses import replace
 import networkx as nx
 
 from headrace.errors import ModelError, UnsupportedError
-from headrace.ir import Graph, Input, IntRange, Op, Output, Shape, Value
-from headrace.ir.integer import Reshape, Transpose
+from headrace.ir import Graph, Input, IntRange, Op, Output, Value
+from headrace.ir.integer import Transpose
 from headrace.layers.base import Layer, StreamType, lower
-from headrace.passes.forks import duplicate_forks, fresh_name
+from headrace.passes.forks import duplicate_forks, framed, fresh_name
 from headrace.passes.hardware_design import HardwareDesign, Place, Port
 from headrace.passes.layout import Layout
 from headrace.passes.pixels import Blocked, block_pixels
@@ -131,7 +131,8 @@ class _Lowering:
         assert placed.op is not None
         streams = [StreamType(f, r) for f, r in zip(placed.frames, ranges, strict=True)]
         chain = lower(placed.op, streams, where)
-        values = [self._framed(p.value, stream.shape) for p, stream in zip(places, streams, strict=True)]
+        pairs = zip(places, streams, strict=True)
+        values = [framed(self.graph, p.value, stream.shape, self.core) for p, stream in pairs]
         return self._append(chain, values, node)
 
     def _append(self, chain: Sequence[Layer], values: list[Value], node: str) -> Value:
@@ -144,12 +145,6 @@ class _Lowering:
                     raise RuntimeError(f"{layer.kind} of '{node}' reads {stream.tensor}, gets {self.graph.type(value)}")
             values = [self.graph.add(layer, values, name)]
         return values[0]
-
-    def _framed(self, value: Value, frame: Shape) -> Value:
-        """*value* seen in frames of shape *frame*."""
-        if self.graph.type(value).shape == frame:
-            return value
-        return self.graph.add(Reshape(frame), (value,), self._derived(f"{value.node}_frame"))
 
     def _derived(self, name: str) -> str:
         """*name*, numbered until no node of either graph has it: layers keep the names of their nodes."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from headrace.ir import Graph, Input, Shape, Value
+from headrace.ir import Graph, Input, Value
 from headrace.ir.integer import Reshape
 from headrace.layers.base import Layer
-from headrace.passes.forks import fresh_name
+from headrace.passes.forks import framed, fresh_name
 from headrace.schedule.streams import Link, links
 
 
@@ -29,16 +29,9 @@ def insert_layers(graph: Graph, wanted: Callable[[Link], Sequence[Layer]]) -> Gr
             value = moved[link.source]
             for layer in wanted(link):
                 name = fresh_name(f"{link.source.node}_{layer.kind.lower()}", graph, result)
-                framed = _framed(graph, result, value, layer.inputs[0].shape)
-                value = result.add(layer, (framed,), name)
-            inputs.append(_framed(graph, result, value, graph.type(source).shape))
+                value = result.add(layer, (framed(result, value, layer.inputs[0].shape, graph),), name)
+            inputs.append(framed(result, value, graph.type(source).shape, graph))
         first = result.add(op, () if isinstance(op, Input) else inputs, node)
         for port in range(len(graph.types(node))):
             moved[Value(node, port)] = Value(first.node, port)
     return result
-
-
-def _framed(graph: Graph, result: Graph, value: Value, frame: Shape) -> Value:
-    if result.type(value).shape == frame:
-        return value
-    return result.add(Reshape(frame), (value,), fresh_name(f"{value.node}_frame", graph, result))
