@@ -16,7 +16,7 @@ from typing import Any
 from headrace.codegen.names import Namespace
 from headrace.codegen.render import render_text
 from headrace.codegen.safe import Verilog
-from headrace.layers.base import Layer, StreamType
+from headrace.layers.base import Layer
 from headrace.layers.parameter import Parameter, address_bits
 
 PORT = "s_axi_control"
@@ -158,9 +158,9 @@ class Control:
         return self.address_bits - 2
 
     @property
-    def axi_signals(self) -> tuple[str, ...]:
-        """The slave's signals without their prefix."""
-        return tuple(AXI_WIDTHS)
+    def axi_signals(self) -> list[AxiSignal]:
+        """The signals of the slave."""
+        return [AxiSignal(name, bits or self.address_bits, name in AXI_OUTPUTS) for name, bits in AXI_WIDTHS.items()]
 
     @property
     def input_range(self) -> Verilog:
@@ -208,16 +208,15 @@ class Control:
         found = [Register(n, COUNTERS + 4 * k, Verilog(e), text) for k, (n, e, text) in enumerate(whole)]
         end_of = {end.index: k for k, end in enumerate(self.ends)}
         for k, stream in enumerate(self.streams):
-            names = STREAM_COUNTERS[: 4 if k in end_of else 3]
-            for j, name in enumerate(names):
+            for name, address in self._stream_counters(k).items():
                 signal = f"ended{end_of[k]}" if name == "frames" else f"{name}{k}"
-                address = self.stream_address(k) + 4 * j
                 found.append(Register(f"{name.upper()}_{k}", address, Verilog(signal), f"{name} of {stream.name}"))
         return found
 
-    def stream_address(self, number: int) -> int:
-        """Address of the counters of a stream."""
-        return COUNTERS + 16 + 16 * number
+    def _stream_counters(self, number: int) -> dict[str, int]:
+        """Address of each counter of a stream."""
+        names = STREAM_COUNTERS if self.streams[number].end else STREAM_COUNTERS[:-1]
+        return {name: _counters_of(number) + 4 * j for j, name in enumerate(names)}
 
     @cached_property
     def map_id(self) -> int:
@@ -250,11 +249,10 @@ class Control:
     def _layout(self) -> dict[str, Any]:
         counters: dict[str, Any] = {}
         if self.counters:
-            streams = []
-            for k, stream in enumerate(self.streams):
-                names = STREAM_COUNTERS[: 4 if any(end.index == k for end in self.ends) else 3]
-                places = {name: self.stream_address(k) + 4 * j for j, name in enumerate(names)}
-                streams.append({"stream": stream.name, "layer": stream.layer, "port": stream.end, **places})
+            streams = [
+                {"stream": stream.name, "layer": stream.layer, "port": stream.end, **self._stream_counters(k)}
+                for k, stream in enumerate(self.streams)
+            ]
             counters = {"cycles": COUNTERS, "span": COUNTERS + 8, "streams": streams}
         return {"counters": counters, "layers": [_region(region) for region in self.regions]}
 
@@ -306,8 +304,8 @@ def _region(region: Region) -> dict[str, Any]:
 def make_control(
     module: str,
     layers: Sequence[tuple[str, Layer]],
-    streams: Sequence[tuple[CountedStream, StreamType]],
-    outputs: Sequence[str],
+    inputs: Sequence[CountedStream],
+    written: Sequence[CountedStream],
     counters: bool,
 ) -> Control | None:
     """The control module of a design; None where there is nothing to control.
@@ -315,19 +313,16 @@ def make_control(
     Args:
         module: what it is called.
         layers: all, by node, in topological order.
-        streams: of the inputs, then all that layers write.
-        outputs: signals of those at output ports.
+        inputs: the streams of the inputs.
+        written: all that layers write.
         counters: whether to count.
     """
     writable = [(node, layer) for node, layer in layers if layer.parameters]
     if not writable and not counters:
         return None
-    watched = tuple(stream for stream, _ in streams)
-    inputs = [k for k, stream in enumerate(watched) if stream.end.startswith("s_")]
-    written = {stream.signal: k for k, stream in enumerate(watched)}
-    ends = [End(k, watched[k].words, False) for k in inputs]
-    ends += [End(written[signal], watched[written[signal]].words, True) for signal in outputs]
-    cursor = _window(COUNTERS + 16 + 16 * len(watched) if counters else COUNTERS)
+    watched = (*inputs, *written)
+    ends = tuple(End(k, stream.words, k >= len(inputs)) for k, stream in enumerate(watched) if stream.end)
+    cursor = _window(_counters_of(len(watched)) if counters else COUNTERS)
     places = []
     for node, layer in writable:
         bits = address_bits(layer.parameters)
@@ -336,12 +331,12 @@ def make_control(
         cursor += 4 << bits
     total = (cursor - 1).bit_length()
     regions = tuple(Region(node, layer.kind, layer.parameters, bits, base, total) for node, layer, bits, base in places)
-    return Control(module, len(layers), counters, regions, watched, tuple(ends), total)
+    return Control(module, len(layers), counters, regions, watched, ends, total)
 
 
-def axi_signals(control: Control) -> list[AxiSignal]:
-    """The signals of the slave of *control*."""
-    return [AxiSignal(name, bits or control.address_bits, name in AXI_OUTPUTS) for name, bits in AXI_WIDTHS.items()]
+def _counters_of(number: int) -> int:
+    """Address of the counters of a stream; those of the whole design come before the first."""
+    return COUNTERS + 16 + 16 * number
 
 
 def _window(size: int) -> int:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Literal
 
-from headrace.codegen.control import MAP_HEADER, MAP_JSON, PORT, axi_signals
+from headrace.codegen.control import MAP_HEADER, MAP_JSON, PORT, Control
 from headrace.codegen.hls import compiled_files, generate_hls
 from headrace.codegen.ips import Ip, generate_ip, ip_scripts
 from headrace.codegen.plan import Plan, digest, write_plan
@@ -52,7 +52,7 @@ def generate(design: HardwareDesign, name: str = "", backend: Backend = "rtl") -
     ips = _ips(design, top, backend)
     sources, memories = _rtl(top, name, expected, ips) if backend != "hls" else ({}, {})
     ip_files = {path: text for ip in ips.values() for path, text in ip.files.items()}
-    control_files = _control_files(top, name) if backend != "hls" else {}
+    control = top.control if backend != "hls" else None
     if ips:
         ip_files |= ip_scripts(list(ips.values()), name)
     cpp: dict[str, str] = {}
@@ -60,21 +60,15 @@ def generate(design: HardwareDesign, name: str = "", backend: Backend = "rtl") -
     if backend != "rtl":
         hls, cpp = generate_hls(design, top, name)
         carriers = hls.carriers
-    manifest = _manifest(
-        top, name, expected, digest({**sources, **memories, **cpp, **ip_files, **control_files}), carriers
-    )
+    files = {**sources, **memories, **cpp, **ip_files}
+    if control is not None:
+        files |= _control_files(control, name, top.module)
+    manifest = _manifest(top, name, expected, digest(files), carriers)
     manifest |= {"sources": list(sources), "memories": list(memories), "hls": compiled_files(cpp)}
     manifest["models"] = [path for ip in ips.values() for path in ip.models]
-    if control_files:
-        manifest |= {"control": PORT, "control_address_bits": top.control.address_bits if top.control else 0}
-    files = {
-        **sources,
-        **memories,
-        **cpp,
-        **ip_files,
-        **control_files,
-        "design.json": json.dumps(manifest, indent=2) + "\n",
-    }
+    if control is not None:
+        manifest |= {"control": PORT, "control_address_bits": control.address_bits}
+    files["design.json"] = json.dumps(manifest, indent=2) + "\n"
     streams = {(wire.source.node, wire.source.port): wire.name for wire in top.wires}
     return Plan(files, expected.latency, streams)
 
@@ -87,12 +81,10 @@ def _check_counters(design: HardwareDesign, backend: Backend) -> None:
         )
 
 
-def _control_files(top: Top, name: str) -> dict[str, str]:
-    """The address map for software, where there is something to control."""
-    if top.control is None:
-        return {}
-    data = json.dumps(top.control.map_data(name), indent=1) + "\n"
-    return {MAP_JSON: data, MAP_HEADER: top.control.header(name, top.module)}
+def _control_files(control: Control, name: str, prefix: str) -> dict[str, str]:
+    """The address map for software; names in C start with *prefix*."""
+    data = json.dumps(control.map_data(name), indent=1) + "\n"
+    return {MAP_JSON: data, MAP_HEADER: control.header(name, prefix)}
 
 
 def _ips(design: HardwareDesign, top: Top, backend: Backend) -> dict[str, Ip]:
@@ -137,7 +129,6 @@ def _top_text(top: Top, name: str, expected: Performance) -> str:
         "latency": expected.latency,
         "bottleneck": f"{slowest.name} ({slowest.kind})",
         "bus_interfaces": ":".join(top.buses),
-        "axi": axi_signals(top.control) if top.control is not None else [],
     }
     return render_text("top.sv.j2", context)
 

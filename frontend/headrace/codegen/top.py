@@ -141,13 +141,9 @@ def _control(
 ) -> Control | None:
     """The control module, which watches all streams."""
     port_of = {b.wire: b.port for b in outputs}
-    streams = [(CountedStream(b.tensor, "", b.wire, b.stream.words, b.port), b.stream) for b in inputs]
-    streams += [
-        (CountedStream(w.name, w.source.node, w.signal, w.stream.words, port_of.get(w.signal, "")), w.stream)
-        for w in wires
-    ]
-    layers = [(i.node, i.layer) for i in instances]
-    return make_control(module, layers, streams, [b.wire for b in outputs], design.counters)
+    taken = [CountedStream(b.tensor, "", b.wire, b.stream.words, b.port) for b in inputs]
+    written = [CountedStream(w.name, w.source.node, w.signal, w.stream.words, port_of.get(w.signal, "")) for w in wires]
+    return make_control(module, [(i.node, i.layer) for i in instances], taken, written, design.counters)
 
 
 def _module_names(ids: Iterable[str], top: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.codegen.control import PORT, axi_signals
+from headrace.codegen.control import PORT
 from headrace.codegen.design import ADAPTERS, CONTROL_LIBRARY, Plan
 from headrace.codegen.render import render_library, render_module
 from headrace.codegen.top import Top, assemble
@@ -82,7 +82,7 @@ def _top_unit(top: Top, plan: Plan) -> Unit:
     outputs = {f"{b.port}_tdata": 8 * b.bytes for b in top.outputs}
     outputs |= {f"{b.port}_{s}": 1 for b in top.outputs for s in ("tvalid", "tlast")}
     outputs |= {f"{b.port}_tready": 1 for b in top.inputs}
-    for signal in axi_signals(top.control) if top.control is not None else ():
+    for signal in top.control.axi_signals if top.control is not None else ():
         (outputs if signal.output else inputs)[f"{PORT}_{signal.name}"] = signal.bits
     sources |= {f"{name}.sv": box for name, box in boxes.items()}
     return Unit(TOP, "", {**sources, f"{MODULE}.sv": text}, {}, tuple(boxes), inputs, outputs)
