@@ -13,6 +13,7 @@ from headrace.cli.exploring import explore
 from headrace.cli.inspecting import doctor, info, view
 from headrace.cli.projects import Example, demo, init
 from headrace.cli.running import profile, run, validate, vectors, weights
+from headrace.cli.session import with_options
 from headrace.cli.synthesis import bitstream, synth
 
 __all__ = ["Example", "app", "main"]
@@ -34,7 +35,7 @@ for _command in (
     doctor,
     schema,
 ):
-    app.command()(_command)  # in the order in which --help lists them
+    app.command()(with_options(_command))  # in the order in which --help lists them
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from headrace import __version__
 from headrace.cli.endings import interrupted
-from headrace.cli.session import Debug, Json, Quiet, Session, Verbose
+from headrace.cli.session import Session, with_options
 
 _PYDANTIC = "Value error, "
 """What pydantic puts before the sentence of whoever checked a value; newer releases of typer show it."""
@@ -67,13 +67,10 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
+@with_options
 def _globals(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
     ] = False,
-    debug: Debug = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Carry a low-bit network to simulated, bit-exact FPGA dataflow hardware."""

@@ -8,19 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.session import (
-    ClockMhz,
-    Debug,
-    FoldingFile,
-    Json,
-    Quiet,
-    Session,
-    TargetFps,
-    Verbose,
-    new_journal,
-    say,
-    told_as_json,
-)
+from headrace.cli.session import ClockMhz, FoldingFile, Session, TargetFps, new_journal, say, told_as_json
 
 
 class Generated(StrEnum):
@@ -68,10 +56,6 @@ def build(
         str | None, typer.Option("--start-step", metavar="STEP", help="Continue the build in OUT with this step.")
     ] = None,
     stop_step: Annotated[str | None, typer.Option("--stop-step", metavar="STEP", help="End after this step.")] = None,
-    debug: Debug = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Compile a model to a verified design: SystemVerilog or HLS C++, manifest, folding and report."""
     from headrace.build.api import build as build_design
@@ -94,7 +78,7 @@ def build(
         print_design(design)
 
 
-def schema(debug: Debug = False, verbose: Verbose = 0, quiet: Quiet = False, as_json: Json = False) -> None:
+def schema() -> None:
     """Print the JSON schema of configuration files, for editors and checkers."""
     from headrace.build.config import config_schema
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.session import Debug, Json, Quiet, Session, Verbose, new_journal, told_as_json
+from headrace.cli.session import Session, new_journal, told_as_json
 from headrace.errors import ToolError
 
 
@@ -24,10 +24,6 @@ def explore(
     scheduler: Annotated[
         str | None, typer.Option("--scheduler", metavar="tcp://HOST:PORT", help="Of a running Dask cluster.")
     ] = None,
-    debug: Debug = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Evaluate many builds of some models, and find those that no other beats; goes on where it was interrupted."""
     from headrace.explore import DaskRunner, LocalRunner, Sweep, read_sweep

@@ -8,17 +8,11 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.session import Debug, Json, Model, Quiet, Verbose, told_as_json
+from headrace.cli.session import Model, told_as_json
 from headrace.errors import printable
 
 
-def info(
-    model: Model,
-    debug: Debug = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
+def info(model: Model) -> None:
     """Show the tensors of a model with their integer types, ranges and scales, and what blocks hardware."""
     from headrace.build.api import load
     from headrace.build.summary import print_info
@@ -32,10 +26,6 @@ def view(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file, or the folder of a build.")],
     port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Of the page on this machine.")] = 8081,
     browse: Annotated[bool, typer.Option(help="Open a browser.")] = True,
-    debug: Debug = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Show a model in netron, or the report of a build, in a browser."""
     from headrace.build.viewing import open_report, serve_model
@@ -48,7 +38,7 @@ def view(
         serve_model(model, port, browse)
 
 
-def doctor(debug: Debug = False, verbose: Verbose = 0, quiet: Quiet = False, as_json: Json = False) -> None:
+def doctor() -> None:
     """Show which tools are found, in which version, and what each is needed for."""
     from headrace.build.doctor import examine, print_tools
 

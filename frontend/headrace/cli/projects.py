@@ -8,17 +8,13 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.session import Debug, Json, Quiet, Session, Verbose, new_journal, told_as_json
+from headrace.cli.session import Session, new_journal, told_as_json
 from headrace.errors import printable
 
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder; its name is the project's.")],
     model: Annotated[Path | None, typer.Option("--model", metavar="MODEL.onnx", help="A model to start from.")] = None,
-    debug: Debug = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Write a project: network, build script, RTL regression, and its continuous integration."""
     from headrace.build.project import write_project
@@ -54,10 +50,6 @@ def demo(
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="Folder to write.", show_default="out/mnist_w2a2"),
     ] = None,
-    debug: Debug = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Train a network, build it, simulate it and compare it with PyTorch."""
     from headrace.build.examples import load_example

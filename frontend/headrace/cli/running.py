@@ -1,4 +1,4 @@
-"""Commands that run a model or a design: ``run``, ``profile``, ``vectors``."""
+"""Commands that run a model or a design: ``run``, ``profile``, ``validate``, ``weights``, ``vectors``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.session import Debug, Json, Model, Quiet, Session, Verbose, new_journal, told_as_json
+from headrace.cli.session import Built, Model, Session, new_journal, told_as_json
 from headrace.errors import printable
+
+_ARRAYS = typer.Option("--input", metavar="X.npz", help="Arrays named as the model's inputs.")
+Frames = Annotated[int, typer.Option("--frames", min=1, help="Random frames, without --input.")]
 
 
 class Mode(StrEnum):
@@ -24,7 +27,7 @@ class Mode(StrEnum):
 
 def run(
     model: Model,
-    source: Annotated[Path, typer.Option("--input", metavar="X.npz", help="Arrays named as the model's inputs.")],
+    source: Annotated[Path, _ARRAYS],
     output: Annotated[Path, typer.Option("--output", metavar="Y.npz", help="File to write the outputs to.")],
     mode: Annotated[
         Mode, typer.Option("--mode", help="What computes: the model, its integer graph, the RTL or the HLS C++.")
@@ -35,10 +38,6 @@ def run(
     dataflow: Annotated[
         bool, typer.Option("--dataflow", help="hls: layers side by side, with streams as deep as in hardware.")
     ] = False,
-    debug: Debug = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Run a model on arrays, in its own real values: as a float model, as integers, or as simulated RTL or HLS C++."""
     from headrace.build.api import load
@@ -55,17 +54,7 @@ def run(
     told_as_json("run", lambda: run_data(outputs, mode.value, str(output)), journal)
 
 
-def profile(
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a build.")],
-    source: Annotated[
-        Path | None, typer.Option("--input", metavar="X.npz", help="Arrays named as the model's inputs.")
-    ] = None,
-    frames: Annotated[int, typer.Option("--frames", min=1, help="Random frames, without --input.")] = 4,
-    debug: Debug = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
+def profile(output: Built, source: Annotated[Path | None, _ARRAYS] = None, frames: Frames = 4) -> None:
     """Simulate a build and show where it spends its time: how busy layers are, how full FIFOs; in the report, too."""
     from headrace.build.api import load
     from headrace.build.arrays import read_arrays
@@ -81,7 +70,7 @@ def profile(
 
 
 def validate(
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a build.")],
+    output: Built,
     source: Annotated[
         Path, typer.Option("--input", metavar="X.npy", help="Frames; an .npz has them by the model's inputs.")
     ],
@@ -93,10 +82,6 @@ def validate(
         float | None,
         typer.Option("--reference", metavar="A", min=0, max=1, help="Accuracy known from elsewhere, to show beside."),
     ] = None,
-    debug: Debug = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Find the top-1 accuracy of a build on labelled frames, of the integer network and of the simulation."""
     from headrace.build.api import load
@@ -122,10 +107,6 @@ def weights(
         Path | None,
         typer.Option("--model", metavar="MODEL.onnx", help="A model trained anew; the build's own without."),
     ] = None,
-    debug: Debug = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Write the files of weights and thresholds that the driver loads at run time."""
     from headrace.build.api import load
@@ -140,16 +121,10 @@ def weights(
 def vectors(
     model: Model,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="V.npz", help="File to write.")],
-    source: Annotated[
-        Path | None, typer.Option("--input", metavar="X.npz", help="Arrays named as the model's inputs.")
-    ] = None,
-    frames: Annotated[int, typer.Option("--frames", min=1, help="Random frames, without --input.")] = 32,
+    source: Annotated[Path | None, _ARRAYS] = None,
+    frames: Frames = 32,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random frames.")] = 0,
     streams: Annotated[bool, typer.Option("--streams", help="Expect the words between layers as well.")] = False,
-    debug: Debug = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Write integers for the design's inputs and what its outputs must be, for an RTL regression without the model."""
     from headrace.build.api import load

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,11 +47,32 @@ def _machine(on: bool) -> None:
     Session.json |= on
 
 
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_debug)]
-Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more.", callback=_louder)]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say errors only.", callback=_quieter)]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.", callback=_machine)]
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_debug)] = False,
+    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more.", callback=_louder)] = 0,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say errors only.", callback=_quieter)] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as one JSON document.", callback=_machine)
+    ] = False,
+) -> None:
+    """The options that every command takes."""
 
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """*command* as typer shall see it: with the options that every command takes, whose callbacks tell the session."""
+    own, common = (inspect.signature(function, eval_str=True) for function in (command, _options))
+    parameters = [*own.parameters.values(), *common.parameters.values()]
+
+    @wraps(command)
+    def run(**values: object) -> None:
+        command(**{name: value for name, value in values.items() if name in own.parameters})
+
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+Built = Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a build.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A QONNX file, or the folder of an earlier build.")]
 TargetFps = Annotated[float | None, typer.Option("--target-fps", metavar="N", help="Frames a second to fold for.")]
 ClockMhz = Annotated[

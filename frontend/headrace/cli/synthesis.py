@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from headrace.cli.session import Debug, Json, Quiet, Session, Verbose, new_journal, say, told_as_json
+from headrace.cli.session import Built, Session, new_journal, say, told_as_json
 from headrace.errors import ToolError
 
 
 def synth(
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a build.")],
+    output: Built,
     family: Annotated[
         str, typer.Option("--family", metavar="F", help="Devices: xc7, xcup, ecp5, ice40 or gowin.")
     ] = "xc7",
@@ -23,10 +22,6 @@ def synth(
     jobs: Annotated[
         int, typer.Option("--jobs", metavar="N", min=0, help="Layers at a time; 0 is half the processors.")
     ] = 0,
-    debug: Debug = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Synthesise a build with yosys: LUTs, registers, DSPs, memories and logic depth of every layer."""
     from headrace.build.api import load
@@ -50,14 +45,10 @@ def synth(
 
 
 def bitstream(
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a build.")],
+    output: Built,
     board: Annotated[str, typer.Option("--board", metavar="B", help="ulx3s-85f, icebreaker, ice40hx8k, tangnano9k.")],
     baud: Annotated[int, typer.Option("--baud", metavar="N", min=1, help="Of the serial port.")] = 115_200,
     timeout: Annotated[float, typer.Option("--timeout", metavar="S", min=1, help="Seconds for a program.")] = 3600.0,
-    debug: Debug = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Make a bitstream by open tools: the design behind a serial port; utilisation and timing in the report."""
     from headrace.board import find_board, make_bitstream
