@@ -297,7 +297,7 @@ def _master(dut: object, manifest: Manifest, job: Mapping[str, object]) -> Maste
         for name, (_, bits) in SIGNALS.items()
     }
     stalls = cast(dict[str, list[int]], job["stalls"])
-    sequences = [stall_sequence(StallSpec(*stalls.get(f"control{k}", (0, 0)))) for k in range(len(CHANNELS))]
+    sequences = [stall_sequence(StallSpec(*stalls[f"control{k}"])) for k in range(len(CHANNELS))]
     accesses = [Access.read(line) for line in cast(list[str], job["control"])]
     return Master(cast("dict[str, Handle]", signals), accesses, sequences, cast("Callable[[Handle], int]", _int))
 

@@ -52,7 +52,7 @@ class Master:
     @property
     def prepared(self) -> bool:
         """Whether frames may start."""
-        return all(access.phase for access in self.accesses[self.position :])
+        return self.finished or self.accesses[self.position].phase > 0
 
     @property
     def finished(self) -> bool:

@@ -74,9 +74,8 @@ def job_text(manifest: Manifest, job: Job) -> str:
             key, threshold = (stall.key, stall.threshold) if stall else (0, 0)
             lines.append(f"{group} {spec.words_per_frame} {key} {threshold}")
     for index in range(len(CHANNELS) if manifest.control else 0):
-        stall = job.stalls.get(f"control{index}")
-        key, threshold = (stall.key, stall.threshold) if stall else (0, 0)
-        lines.append(f"control {key} {threshold}")
+        stall = job.stalls[f"control{index}"]
+        lines.append(f"control {stall.key} {stall.threshold}")
     lines += [f"access {line}" for line in job.control.lines()]
     if job.waves is not None:
         lines.append(f"wave {job.waves}")
