@@ -35,8 +35,8 @@ from headrace.layers.parameter import WORD, Parameter, slots
 from headrace.layers.programme import Programme
 from headrace.layers.runtime import (
     PARAMETER_RAM,
+    not_in_cpp,
     parameter_resources,
-    refuse_in_cpp,
     weight_memory,
     weight_settings,
 )
@@ -277,7 +277,7 @@ class MVAU(Layer):
         if self.arithmetic == "graph":
             return graph_module(self, self.adders)
         weight_words = weight_memory_words(self.weights.T, element_type(self.weight_range), self.pe, self.simd)
-        weight_bits = self.pe * self.simd * self.weight_range.bits
+        weight_bits = self.weight_word_bits
         context: dict[str, object] = {
             "config": None,
             "mw": self.mw,
@@ -312,13 +312,14 @@ class MVAU(Layer):
         return RtlModule("mvau.sv.j2", context, memories, self.dot.library)
 
     def hls(self) -> HlsCall:
-        refuse_in_cpp(self)
+        if self.writable is not None:
+            raise not_in_cpp(self)
         folded = self.weights.T.reshape(self.nf, self.pe, self.sf, self.simd).transpose(0, 2, 1, 3)
         weights = HlsTable(
             folded.reshape(-1, self.pe, self.simd),
             self.weight_range,
             together=(2, 3),
-            storage=ram_style(self.nf * self.sf, self.pe * self.simd * self.weight_range.bits, self.ram_style),
+            storage=ram_style(self.nf * self.sf, self.weight_word_bits, self.ram_style),
         )
         parameters = (
             ("vectors", self.vectors),

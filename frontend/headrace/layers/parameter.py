@@ -63,6 +63,11 @@ class Parameter:
         return ceil(self.width / WORD)
 
     @property
+    def column_widths(self) -> list[int]:
+        """Bits that each of them holds."""
+        return [min(WORD, self.width - low) for low in range(0, self.width, WORD)]
+
+    @property
     def end(self) -> int:
         """The first address after it."""
         last = sum((n - 1) * stride for n, stride in zip(self.grid, self.strides, strict=True))
@@ -91,12 +96,11 @@ class Parameter:
 
     def column_texts(self) -> list[tuple[int, str]]:
         """Width, and ``$readmemh`` text, of the memory of each column of the words."""
-        packed = pack_bytes(self.words, element_type(self.range))
-        step, columns = WORD // 8, []
-        for k in range(self.columns):
-            width = min(WORD, self.width - k * WORD)
-            columns.append((width, to_hex_text(np.ascontiguousarray(packed[:, k * step : (k + 1) * step]), width)))
-        return columns
+        packed, step = pack_bytes(self.words, element_type(self.range)), WORD // 8
+        return [
+            (width, to_hex_text(np.ascontiguousarray(packed[:, k * step : (k + 1) * step]), width))
+            for k, width in enumerate(self.column_widths)
+        ]
 
 
 def slots(count: int) -> int:

@@ -8,7 +8,7 @@ from headrace.errors import UnsupportedError
 from headrace.ir import IntRange
 from headrace.layers.base import Layer, Resources
 from headrace.layers.memory import index_bits, ram_resources
-from headrace.layers.parameter import Parameter, address_bits
+from headrace.layers.parameter import WORD, Parameter, address_bits
 
 PARAMETER_RAM = "headrace_parameter_ram.sv.j2"
 """The shared module of a memory that the data path reads and the control interface reads and writes."""
@@ -57,7 +57,7 @@ class Config:
 def weight_memory(weights: Parameter, ram_style: str = "auto") -> tuple[Config, dict[str, str]]:
     """The columns of a memory of *weights*, and their contents by suffix; *ram_style* is where they are to be."""
     texts = weights.column_texts()
-    columns = tuple(Column(k, width, 32 * k, f"weights{k}") for k, (width, _) in enumerate(texts))
+    columns = tuple(Column(k, width, WORD * k, f"weights{k}") for k, (width, _) in enumerate(texts))
     memories = {column.memory: text for column, (_, text) in zip(columns, texts, strict=True)}
     depth = len(weights.words)
     bits = (len(columns) - 1).bit_length()
@@ -69,11 +69,10 @@ def parameter_resources(parameters: tuple[Parameter, ...], asked: str = "auto") 
     total = Resources(lut=16.0 + address_bits(parameters), ff=2.0)
     for p in parameters:
         depth = len(p.words)
-        for k in range(p.columns):
-            width = min(32, p.width - 32 * k)
+        for width in p.column_widths:
             memory = ram_resources(depth, width, asked) if depth > 1 else Resources(ff=float(width))
             total += memory + Resources(lut=2.0 * index_bits(depth))
-        total += Resources(lut=32.0 * max(p.columns - 1, 0) / 2 + 2.0, ff=float(p.width + index_bits(depth)))
+        total += Resources(lut=WORD * (p.columns - 1) / 2 + 2.0, ff=float(p.width + index_bits(depth)))
     return total
 
 
@@ -84,14 +83,9 @@ def weight_settings(writable: IntRange | None) -> dict[str, object]:
     return {SETTING: 1, TYPE_SETTING: writable.type_name}
 
 
-def refuse_in_cpp(layer: Layer) -> None:
-    """Refuse C++ of a layer with writable constants.
-
-    Raises:
-        UnsupportedError: says what would be accepted.
-    """
-    if layer.parameters:
-        raise UnsupportedError(
-            f"layer kind {layer.kind} with {SETTING}=1 is made in SystemVerilog only; use the backend 'rtl' for it, or "
-            f"leave {SETTING} out"
-        )
+def not_in_cpp(layer: Layer) -> UnsupportedError:
+    """The error of C++ that is asked of a layer with writable constants; says what would be accepted."""
+    return UnsupportedError(
+        f"layer kind {layer.kind} with {SETTING}=1 is made in SystemVerilog only; use the backend 'rtl' for it, or "
+        f"leave {SETTING} out"
+    )

@@ -17,7 +17,7 @@ from headrace.layers.memory import Int, index_bits, memory_text, ram_resources
 from headrace.layers.parameter import WORD, Parameter, address_bits, slots
 from headrace.layers.pointwise import StyledPointwise
 from headrace.layers.recode import Recode
-from headrace.layers.runtime import PARAMETER_RAM, SETTING, refuse_in_cpp
+from headrace.layers.runtime import PARAMETER_RAM, SETTING, not_in_cpp
 from headrace.numerics import interleave_channels
 
 STYLES = ("parallel", "search")
@@ -206,7 +206,6 @@ class RuntimeThresholding(StyledPointwise):
             "x_bits": self.stream.bits,
             "cut_bits": self.stored.bits,
             "out_bits": bits,
-            "bipolar": r.bipolar,
             "low": 0 if r.bipolar else r.lo % (1 << bits),
             "high": 1 if r.bipolar else r.hi % (1 << bits),
             "group_bits": index_bits(self.groups),
@@ -218,8 +217,7 @@ class RuntimeThresholding(StyledPointwise):
         return RtlModule("runtime_thresholding.sv.j2", context, self._contents(), (PARAMETER_RAM,))
 
     def hls(self) -> HlsCall:
-        refuse_in_cpp(self)
-        raise AssertionError("it always has parameters")
+        raise not_in_cpp(self)
 
     def _contents(self) -> dict[str, str]:
         """Contents of every memory by suffix."""

@@ -14,6 +14,7 @@ from headrace.errors import FoldingError
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import sliding_windows
 from headrace.ir.op import QUIET
+from headrace.ir.resampling import with_fill
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, divisors
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.memory import (
@@ -30,7 +31,7 @@ from headrace.layers.memory import (
 )
 from headrace.layers.parameter import WORD, Parameter, slots
 from headrace.layers.programme import Programme
-from headrace.layers.runtime import PARAMETER_RAM, parameter_resources, refuse_in_cpp, weight_memory, weight_settings
+from headrace.layers.runtime import PARAMETER_RAM, not_in_cpp, parameter_resources, weight_memory, weight_settings
 from headrace.layers.window import Window
 
 
@@ -173,9 +174,14 @@ class VVAU(Layer):
         if self.writable is None:
             return ()
         split = (self.channels // self.pe, self.pe, self.kernels, self.passes, self.simd)
-        stride = slots(ceil(self.pe * self.kernels * self.simd * self.writable.bits / WORD))
+        stride = slots(ceil(self.weight_word_bits / WORD))
         strides = (self.passes * stride, stride)
         return (Parameter("weights", self.weights, self.writable, split, (0, 3, 1, 2, 4), strides),)
+
+    @property
+    def weight_word_bits(self) -> int:
+        """Bits of all weights that are read in a cycle."""
+        return self.pe * self.kernels * self.simd * self.weight_range.bits
 
     @property
     def runtime_settings(self) -> dict[str, object]:
@@ -184,8 +190,7 @@ class VVAU(Layer):
     @property
     def value_range(self) -> IntRange:
         """Range of what is multiplied: padding is 0, so that -1 and +1 become numbers."""
-        r = self.stream.range
-        return IntRange(min(r.lo, 0), max(r.hi, 0)) if self.window.padded else r
+        return with_fill(self.stream.range, np.zeros(1, np.int64)) if self.window.padded else self.stream.range
 
     @property
     def constant_weights(self) -> bool:
@@ -238,12 +243,12 @@ class VVAU(Layer):
             return total + parameter_resources(self.parameters, self.ram_style)
         if self.constant_weights:
             return total
-        words, bits = self.channels // self.pe * self.passes, rows * self.simd * self.weight_range.bits
-        return total + rom_resources(words, bits, self.ram_style)
+        words = self.channels // self.pe * self.passes
+        return total + rom_resources(words, self.weight_word_bits, self.ram_style)
 
     def rtl(self) -> RtlModule:
         words, constant, dot = self.weight_words, self.constant_weights, self.dot
-        weight_bits = words.shape[1] * self.weight_range.bits
+        weight_bits = self.weight_word_bits
         context: dict[str, object] = {
             "config": None,
             "hold": self.writable is not None,
@@ -253,7 +258,6 @@ class VVAU(Layer):
             "simd": self.simd,
             "kernels": self.kernels,
             "channels": self.channels,
-            "rows": self.pe * self.kernels,
             "x": self.stream.range,
             "w": self.weight_range,
             "dot": dot,
@@ -277,13 +281,14 @@ class VVAU(Layer):
         return RtlModule("vvau.sv.j2", context, memories, dot.library)
 
     def hls(self) -> HlsCall:
-        refuse_in_cpp(self)
+        if self.writable is not None:
+            raise not_in_cpp(self)
         words = self.channels // self.pe * self.passes
         weights = HlsTable(
             self.weight_words.reshape(words, self.pe, self.kernels, self.simd),
             self.weight_range,
             together=(2, 3, 4),
-            storage=ram_style(words, self.pe * self.kernels * self.simd * self.weight_range.bits, self.ram_style),
+            storage=ram_style(words, self.weight_word_bits, self.ram_style),
         )
         taps = self.weights.reshape(-1, self.weights.shape[2]).T
         acc = partial_sums(taps, self.stream.range)
