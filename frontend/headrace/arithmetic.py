@@ -222,6 +222,11 @@ class DotProduct:
         return _estimate(self.chosen)
 
 
+def in_dsp(x_bits: int, w_bits: int) -> bool:
+    """Whether synthesis takes a DSP block for a product of operands of so many bits."""
+    return min(x_bits, w_bits) > 1 and x_bits + w_bits >= DSP_PRODUCT_BITS
+
+
 def tree_depth(terms: int) -> int:
     """Levels of an adder tree that sums pairs."""
     return (terms - 1).bit_length()
@@ -305,7 +310,7 @@ def _multiplied(dot: DotProduct, n: int, adders: _Adders) -> Estimate:
         adders.done = 3
         adders.lut += n * (dot.pack - 1) / dot.pack * (term + w)  # what is given back, and weights that are added
         blocks = ceil(dot.rows / dot.pack) * n
-    elif min(x, w) > 1 and x + w >= DSP_PRODUCT_BITS:
+    elif in_dsp(x, w):
         blocks = dot.rows * n
     else:
         adders.lut += 1.6 * n * x * w

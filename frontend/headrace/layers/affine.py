@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from headrace.arithmetic import DSP_PRODUCT_BITS
+from headrace.arithmetic import in_dsp
 from headrace.ir import Array, IntRange
 from headrace.ir.per_channel import IntAffine
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
@@ -99,7 +99,7 @@ class Affine(Pointwise):
     def resources(self) -> Resources:
         """An estimate: a DSP block multiplies, and adds where nothing is rounded; a rounding is two shifters."""
         bits, xb, fb = self.width, self.stream.bits, _span(self.factor).bits
-        dsp = self.pe if min(xb, fb) > 1 and xb + fb >= DSP_PRODUCT_BITS else 0
+        dsp = self.pe if in_dsp(xb, fb) else 0
         roundings = self.rounds_product + self.rounds_sum
         excess = max(max(-r.lo, r.hi) >> SIGNIFICAND for r in (self.product, self.total)).bit_length()
         levels = excess.bit_length()  # of the shifters

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.adder_graph import Rounding
+from headrace.arithmetic import Estimate
 from headrace.errors import FoldingError, UnsupportedError
 from headrace.ir import IntRange, Op, TensorType
 from headrace.layers.hls import HlsCall, HlsStream
@@ -87,7 +88,7 @@ class Resources:
     @property
     def weight(self) -> float:
         """One number to choose an implementation by: a flip-flop is half a LUT, a DSP 100, a block RAM 200."""
-        return self.lut + 0.5 * self.ff + 100 * self.dsp + 200 * self.bram18
+        return Estimate(self.lut, self.ff, self.dsp).weight + 200 * self.bram18
 
     def __add__(self, other: Resources) -> Resources:
         a, b = self, other

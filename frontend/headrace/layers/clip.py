@@ -65,12 +65,11 @@ class Clip(Pointwise):
     def resources(self) -> Resources:
         """An estimate: comparators with constants are small, those with a bound from a memory are two chains and what
         chooses."""
-        tables = [words.shape[0] * (words.shape[0] > 1) for words, _ in self._bounds().values()]
-        widths = [self.pe * r.bits for words, r in self._bounds().values() if words.shape[0] > 1]
-        each = (1.4, 2.25, 3.1)[len(widths)]
+        deep = [(words.shape[0], self.pe * r.bits) for words, r in self._bounds().values() if words.shape[0] > 1]
+        each = (1.4, 2.25, 3.1)[len(deep)]
         ff = self.pe * (self.stream.bits + self.output.bits) + 2.0
         total = Resources(lut=each * self.pe * self.stream.bits + 2, ff=ff)
-        return total + rom_resources(max(tables), sum(widths)) if widths else total
+        return total + rom_resources(deep[0][0], sum(width for _, width in deep)) if deep else total
 
     def rtl(self) -> RtlModule:
         memories: dict[str, str] = {}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from math import ceil
 from typing import ClassVar
 
@@ -187,21 +187,16 @@ def _registers(words: int, bits: int) -> Resources:
     return _pointers(words, bits, "registers") + places
 
 
-def _block(words: int, bits: int) -> Resources:
+def _block(words: int, bits: int, style: str) -> Resources:
     index = index_bits(words - 1)
-    return Resources(lut=index + 14.0, ff=3.0 * index + 2.0) + memory_resources(words - 1, bits, "block")
-
-
-def _ultra(words: int, bits: int) -> Resources:
-    logic = replace(_block(words, bits), bram18=0.0)
-    return logic + memory_resources(words - 1, bits, "ultra")
+    return Resources(lut=index + 14.0, ff=3.0 * index + 2.0) + memory_resources(words - 1, bits, style)
 
 
 _RESOURCES: Mapping[str, Callable[[int, int], Resources]] = {
     "registers": _registers,
     "srl": _srl,
     "distributed": _distributed,
-    "block": _block,
-    "ultra": _ultra,
+    "block": partial(_block, style="block"),
+    "ultra": partial(_block, style="ultra"),
 }
 """Estimate of a FIFO of more than two words, by its words and their bits."""

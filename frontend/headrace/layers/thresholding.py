@@ -18,7 +18,16 @@ from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.comparisons import Comparisons, comparisons, staircase
 from headrace.layers.hls import HlsCall, HlsTable
 from headrace.layers.lookup import Lookup
-from headrace.layers.memory import Int, Table, check_ram_style, index_bits, memory_resources, ram_style, rom_resources
+from headrace.layers.memory import (
+    Int,
+    Table,
+    check_ram_style,
+    index_bits,
+    memory_resources,
+    packed_words,
+    ram_style,
+    rom_resources,
+)
 from headrace.layers.pointwise import StyledPointwise
 from headrace.layers.runtime_thresholding import runtime_thresholding
 from headrace.layers.threshold_line import Line, fit_line
@@ -136,7 +145,7 @@ class Thresholding(StyledPointwise):
         columns = np.arange(self.stream.bits)[:, np.newaxis]
         return {
             level: [
-                int("".join(map(str, (lane.ravel() >> columns & 1).ravel()[::-1])), 2)
+                packed_words((lane.ravel() >> columns & 1).reshape(1, -1), IntRange(0, 1))[0]
                 for lane in interleave_channels(cuts, self.lanes).swapaxes(0, 1)
             ]
             for level, cuts in enumerate(self._levels())
