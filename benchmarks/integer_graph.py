@@ -1,6 +1,6 @@
 """Images a CPU second of the integer graph, of qonnx's executor on the same file, of onnxruntime on the float network.
 
-    python benchmarks/integer_graph.py [cnv-w2a2|cnv-w1a1|tfc-w2a2] [--batch N]
+    python benchmarks/integer_graph.py [cnv-w2a2|cnv-w1a1|tfc-w2a2|mobilenet-w4a4|resnet50-w4a4] [--batch N]
 
 All on one thread. The integer graph is exact; onnxruntime runs the network of the same shape without quantizers, which
 is as fast as floating point gets on this machine.
@@ -25,7 +25,13 @@ from headrace.ingest import from_proto
 from headrace.ir import Array
 from headrace.passes import to_integer
 
-NETWORKS = {"cnv-w2a2": (networks.cnv, 2, 2), "cnv-w1a1": (networks.cnv, 1, 1), "tfc-w2a2": (networks.tfc, 2, 2)}
+NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
+    "cnv-w2a2": partial(networks.cnv, 2, 2),
+    "cnv-w1a1": partial(networks.cnv, 1, 1),
+    "tfc-w2a2": partial(networks.tfc, 2, 2),
+    "mobilenet-w4a4": networks.mobilenet,
+    "resnet50-w4a4": networks.resnet50,
+}
 SHORTEST = 2.0
 """CPU seconds that every executor runs at least."""
 
@@ -63,16 +69,16 @@ def float_session(model: onnx.ModelProto, batch: Array) -> Callable[[], object]:
 
 def measure(name: str, size: int) -> None:
     """Print the three figures and the two ratios for one network."""
-    build, weight_bits, act_bits = NETWORKS[name]
-    model = build(weight_bits, act_bits)
+    build = NETWORKS[name]
+    model = build()
     graph = to_integer(from_proto(model)).graph
     shape = tuple(d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim)[1:]
     batch = np.random.default_rng(0).uniform(-1, 1, (size, *shape)).astype(np.float32)
     ours = images_per_second(lambda: graph.run({"x": batch}), size)
-    executor = images_per_second(qonnx_executor(build(weight_bits, act_bits), batch[:1]), 1)
-    plain = images_per_second(float_session(build(weight_bits, act_bits, quantized=False), batch), size)
+    executor = images_per_second(qonnx_executor(build(), batch[:1]), 1)
+    plain = images_per_second(float_session(build(quantized=False), batch), size)
     print(
-        f"{name}: integer graph {ours:,.0f} images/s; qonnx execute_onnx {executor:.1f} ({ours / executor:.0f}x); "
+        f"{name}: integer graph {ours:,.1f} images/s; qonnx execute_onnx {executor:.1f} ({ours / executor:.0f}x); "
         f"onnxruntime, float {plain:,.0f} ({ours / plain:.2f}x)",
         flush=True,
     )

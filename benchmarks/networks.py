@@ -143,9 +143,11 @@ MOBILENET = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 
 """Output channels and strides of the depthwise separable blocks of MobileNetV1."""
 
 
-def mobilenet(size: int = 224, divided: int = 1, blocks: int = 13, classes: int = 1000) -> onnx.ModelProto:
+def mobilenet(
+    size: int = 224, divided: int = 1, blocks: int = 13, classes: int = 1000, quantized: bool = True
+) -> onnx.ModelProto:
     """MobileNetV1, 4 bits: images of *size*, channels divided by *divided*, the first *blocks* blocks."""
-    b = Builder(4, 4)
+    b = Builder(4, 4, quantized)
     channels = 32 // divided
     y = b.activation(b.conv(b.quant("x", 0.0157, 8, True), (3, channels), 3, 2))
     for out, stride in MOBILENET[:blocks]:
@@ -155,10 +157,10 @@ def mobilenet(size: int = 224, divided: int = 1, blocks: int = 13, classes: int 
     return b.model((3, size, size), b.head(y, channels, classes))
 
 
-def resnet50(size: int = 224, divided: int = 1) -> onnx.ModelProto:
+def resnet50(size: int = 224, divided: int = 1, quantized: bool = True) -> onnx.ModelProto:
     """ResNet-50, 4 bits: images of *size*, channels divided by *divided*; every other block adds branches of different
     scales."""
-    b = Builder(4, 4)
+    b = Builder(4, 4, quantized)
     channels = 64 // divided
     y = b.activation(b.conv(b.quant("x", 0.0157, 8, True), (3, channels), 7, 2))
     y = b.pool(y, 3, 2, 1)
