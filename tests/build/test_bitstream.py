@@ -192,7 +192,10 @@ def test_the_report_shows_bitstreams(tiny_model: Path, tmp_path: Path) -> None:
 
 def test_results_of_other_designs_are_not_shown(tmp_path: Path) -> None:
     (tmp_path / "bitstream" / "b").mkdir(parents=True)
-    for text in ("", "{}", '{"meets_timing": true}', "[1]"):
+    whole = Bitstream("b", "b.bin", 12.0, 80.5, {"LUT4": 5}, {"LUT4": 10}, 9600, "x", ()).json()
+    (tmp_path / "bitstream" / "b" / "bitstream.json").write_text(whole)
+    assert [found.json() for found in read_bitstreams(tmp_path, "x")] == [whole]
+    for text in ("", "{}", '{"meets_timing": true}', "[1]", whole.replace('"LUT4": 5', '"LUT4": "many"')):
         (tmp_path / "bitstream" / "b" / "bitstream.json").write_text(text)
         assert read_bitstreams(tmp_path, "x") == []
 

@@ -17,7 +17,17 @@ from models import quantized_mlp
 
 from headrace import build, load
 from headrace.build.journal import Journal
-from headrace.build.profile import FILE, Profile, _busy, _occupancy, profile_build, profile_of, read_profile
+from headrace.build.profile import (
+    FILE,
+    LayerActivity,
+    Occupancy,
+    Profile,
+    _busy,
+    _occupancy,
+    profile_build,
+    profile_of,
+    read_profile,
+)
 from headrace.build.verify import random_frames
 from headrace.errors import InputError
 from headrace.ir import IntRange
@@ -82,6 +92,13 @@ def test_files_that_are_no_profile(tmp_path: Path, text: str) -> None:
     (tmp_path / "report").mkdir()
     (tmp_path / FILE).write_text(text)
     assert read_profile(tmp_path, "x") is None
+
+
+def test_kept_numbers_are_numbers() -> None:
+    """Also where the file has them as text, which would break the page."""
+    layer, fifo = LayerActivity("fc0", "MVAU", [0.5], 8, 9), Occupancy("FIFO_0", 4, 2, 3, [1, 3])
+    found = Profile("x", 2, 20, 10.0, 9, 10, 9, [layer], [fifo])
+    assert Profile.from_json(re.sub(r": (\d[\d.]*)", r': "\1"', found.json())) == found
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), min_size=1, max_size=30))

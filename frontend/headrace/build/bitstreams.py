@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 FOLDER = "bitstream"
 RESULT = "bitstream.json"
@@ -59,9 +60,7 @@ def read_bitstreams(folder: Path, digest: str) -> list[Bitstream]:
     found = []
     for path in sorted((folder / FOLDER).glob(f"*/{RESULT}")):
         try:
-            data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            data.pop("meets_timing")
-            found.append(Bitstream(**{**data, "tools": tuple(data["tools"])}))
-        except (OSError, ValueError, KeyError, TypeError):
+            found.append(TypeAdapter(Bitstream).validate_json(path.read_bytes()))
+        except (OSError, ValueError):
             continue
     return [bitstream for bitstream in found if bitstream.digest == digest]

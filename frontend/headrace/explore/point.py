@@ -113,11 +113,7 @@ class Result:
         Raises:
             ValueError: when *text* is something else.
         """
-        TypeAdapter(cls).validate_json(text)
-        try:
-            result = cls(**json.loads(text))
-        except TypeError as error:
-            raise ValueError(f"not a result: {error}") from error
+        result = TypeAdapter(cls).validate_json(text)
         for name, value in result.measures.items():
             if not abs(value) <= LARGEST:
                 raise ValueError(f"not a result: {name} is not a number up to {LARGEST:g}")

@@ -196,8 +196,8 @@ def _read(cache: Path | None, key: str) -> UnitResult | None:
         return None
     try:
         data = json.loads((cache / f"{key}.json").read_text(encoding="utf-8"))
-        TypeAdapter(tuple[Utilisation, float | None]).validate_python((data["used"], data["fmax_mhz"]))
-        return UnitResult("", "", Utilisation(**data["used"]), data["fmax_mhz"])
+        kept = TypeAdapter(tuple[Utilisation, float | None]).validate_python((data["used"], data["fmax_mhz"]))
+        return UnitResult("", "", *kept)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

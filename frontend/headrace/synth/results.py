@@ -143,14 +143,8 @@ def read_synthesis(folder: Path) -> Synthesis | None:
     if not path.is_file():
         return None
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        TypeAdapter(Synthesis).validate_python(data)
-        units = tuple(
-            UnitResult(**{**unit, "used": None if unit["used"] is None else Utilisation(**unit["used"])})
-            for unit in data["units"]
-        )
-        return Synthesis(data["family"], data["tool"], data["digest"], data["whole"], units)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        return TypeAdapter(Synthesis).validate_json(path.read_bytes())
+    except (OSError, ValueError) as error:
         raise InputError(
             f"{path}: not a synthesis of this version of Headrace; remove it and synthesise again"
         ) from error
