@@ -63,14 +63,17 @@ def _fit(cuts: bytes, shape: tuple[int, int], lo: int, hi: int) -> Line | None:
     if fine < 1:
         return None
     bounds = _Bounds(thresholds, lo, hi, min(fine, MAX_SHIFT))
-    low, high = bounds.slopes()
-    if np.any(low > high):
+    slopes = bounds.slopes()
+    if slopes is None:
         return None
     for shift in range(bounds.fine + 1):
-        factor = bounds.smallest_factor(low, high, shift)
+        factor = bounds.smallest_factor(*slopes, shift)
         if factor is not None:
             return Line(factor, bounds.lowest_term(factor, shift), shift)
     return None
+
+
+_UNBOUND = np.int64(1 << 62)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,39 +96,38 @@ class _Bounds:
     def lowest_term(self, factor: Int, shift: int) -> Int:
         """Per row: the smallest b with which every threshold is reached in time."""
         bound = (self.counts << shift) - factor[:, None] * self.thresholds
-        unbound = np.int64(-(1 << 62))
-        lowest: Int = np.where(self.thresholds <= self.hi, bound, unbound).max(axis=1)
-        return np.where(lowest == unbound, -factor * self.hi, lowest)
+        lowest: Int = np.where(self.thresholds <= self.hi, bound, -_UNBOUND).max(axis=1)
+        return np.where(lowest == -_UNBOUND, -factor * self.hi, lowest)
 
     def highest_term(self, factor: Int, shift: int) -> Int:
-        """Per row: the largest b with which none is reached too early."""
+        """Per row: the largest b with which none is reached too early; :data:`_UNBOUND` when all are always reached."""
         last = np.minimum(self.thresholds - 1, self.hi)
         bound = (self.counts << shift) - factor[:, None] * last - 1
-        unbound = np.int64(1 << 62)
-        highest: Int = np.where(self.thresholds > self.lo, bound, unbound).min(axis=1)
-        lowest = self.lowest_term(factor, shift)
-        return np.where(highest == unbound, lowest, highest)
+        return np.where(self.thresholds > self.lo, bound, _UNBOUND).min(axis=1)  # type: ignore[no-any-return]
 
     def excess(self, factor: Int, shift: int) -> Int:
         """Per row: by how much the bounds contradict each other; a convex function of the factor."""
-        return self.lowest_term(factor, shift) - self.highest_term(factor, shift)
+        lowest, highest = self.lowest_term(factor, shift), self.highest_term(factor, shift)
+        return np.where(highest == _UNBOUND, 0, lowest - highest)
 
-    def slopes(self) -> tuple[Int, Int]:
-        """Per row: the lowest and the highest slope that keep all bounds, in the finest units; low > high for none."""
+    def slopes(self) -> tuple[Int, Int] | None:
+        """Per row: the lowest and the highest slope that keep all bounds, in the finest units; None when some row has
+        none."""
         rows = self.thresholds.shape[0]
         low = np.zeros(rows, np.int64)
         high = np.full(rows, self.thresholds.shape[1] + 1, np.int64) << self.fine
         left, right = low.copy(), high.copy()
-        while np.any(right - left > 2):
-            third = (right - left) // 3
-            a, b = left + third, right - third
-            falls = self.excess(a, self.fine) > self.excess(b, self.fine)
-            left, right = np.where(falls, a, left), np.where(falls, right, b)
-        tries = np.stack([self.excess(left + k, self.fine) for k in range(3)])
-        best = left + tries.argmin(axis=0)
-        inside = self.excess(best, self.fine) <= 0
-        lowest, highest = self._edge(low, best), self._edge(high, best)
-        return np.where(inside, lowest, 1), np.where(inside, highest, 0)
+        while np.any(left < right):
+            middle = (left + right) // 2
+            here = self.excess(middle, self.fine)
+            falls = (left < right) & (here > self.excess(middle + 1, self.fine))
+            left, right = np.where(falls, middle + 1, left), np.where(falls, right, middle)
+            kept = here <= 0  # any slope that keeps the bounds will do, and one is found
+            left, right = np.where(kept, middle, left), np.where(kept, middle, right)
+        inside = self.excess(left, self.fine) <= 0
+        if not inside.all():
+            return None
+        return self._edge(low, left), self._edge(high, left)
 
     def _edge(self, outside: Int, inside: Int) -> Int:
         """Per row: the slope nearest to *outside* that keeps all bounds, as *inside* does."""
