@@ -104,9 +104,9 @@ class Analysis:
         """Add an integer operator called *name*, or named after the node being lowered."""
         return self.target.add(op, inputs, name or self._node)
 
-    def writable(self) -> Writable | None:
-        """What was asked for the next node to be emitted."""
-        return self.asked.get(self.target.unique_name(self._node))
+    def writable(self, name: str = "") -> Writable | None:
+        """What was asked for the node that :meth:`emit` adds next; *name* is as there."""
+        return self.asked.get(self.target.unique_name(name or self._node))
 
     def host(self, op: Op, inputs: Sequence[Abstract], why: str | None = None) -> tuple[Abstract, ...]:
         """Leave *op* to the host."""
@@ -231,7 +231,7 @@ class Analysis:
 
         *levels* are those that may come out once others than *f* are written at run time.
         """
-        asked = self.asked.get(self.target.unique_name(name))
+        asked = self.writable(name)
         ops: Sequence[Activation | Lookup]
         try:
             table = tabulate(f)
@@ -246,8 +246,8 @@ class Analysis:
             segments = in_segments(table.op, int(f.hi.max())) if isinstance(table.op, Lookup) else None
             ops, lo, hi = segments or (table.op,), table.lo, table.hi
         if asked is not None:
-            ops, *ends = any_thresholds(asked, ops, levels)
-            lo, hi = (np.broadcast_to(end, f.shape) for end in ends)
+            op, lo, hi = any_thresholds(asked, ops, levels, f.shape)
+            ops = (op,)
         if sum(n > 1 for n in f.shape) > 1:  # parameters vary along several axes: every element is a channel
             return self._flat(x, ops, f.shape, name), lo, hi
         value = x.value
@@ -360,13 +360,14 @@ class Analysis:
             except NotExact:
                 return None
         found = combine(f)
-        asked = self.asked.get(self.target.unique_name(self._node))
-        if found is not None and asked is not None:
+        if found is None:
+            return None
+        asked = self.writable()
+        if asked is not None:
             ops = (found.op,) if found.then is None else (found.op, found.then)
-            (op,), *ends = any_thresholds(asked, ops, levels)
-            lo, hi = (np.broadcast_to(end, found.lo.shape) for end in ends)
+            op, lo, hi = any_thresholds(asked, ops, levels, found.lo.shape)
             found = replace(found, op=op, lo=lo, hi=hi)
-        return None if found is None else (self._emit_combination(f, found, self._node), found.lo, found.hi)
+        return self._emit_combination(f, found, self._node), found.lo, found.hi
 
     def _emit_combination(self, f: JointFunction, found: Combination, name: str) -> Value:
         """Emit a combination of several tensors; the last operator is called *name*."""

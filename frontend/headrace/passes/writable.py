@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from headrace.ir.integer import Activation, Lookup
 from headrace.ir.scaled import Writable
-from headrace.ir.types import IntRange
+from headrace.ir.types import IntRange, Shape
 
 Int = NDArray[np.int64]
 
@@ -19,9 +19,9 @@ MOST_THRESHOLDS = 4095
 
 
 def any_thresholds(
-    asked: Writable, ops: Sequence[Activation | Lookup], levels: IntRange | None
-) -> tuple[Sequence[Activation], Int, Int]:
-    """*ops* with thresholds that may be replaced, and the bounds of what may then come out, all of *levels*.
+    asked: Writable, ops: Sequence[Activation | Lookup], levels: IntRange | None, shape: Shape
+) -> tuple[Activation, Int, Int]:
+    """*ops* as thresholds that may be replaced, and the bounds ``shape`` of what may then come out, all of *levels*.
 
     Raises:
         FoldingError: when they are no thresholds, or too many.
@@ -34,4 +34,5 @@ def any_thresholds(
         raise asked.refused(
             f"each of its channels needs {output.count - 1:,} thresholds", f"up to {MOST_THRESHOLDS + 1:,} levels"
         )
-    return (replace(op, output=output, writable=True),), np.array(output.lo), np.array(output.hi)
+    lo, hi = (np.broadcast_to(np.int64(end), shape) for end in (output.lo, output.hi))
+    return replace(op, output=output, writable=True), lo, hi

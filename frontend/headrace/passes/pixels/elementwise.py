@@ -21,8 +21,8 @@ from headrace.ir.integer import (
     Slice,
 )
 from headrace.passes.pixels.places import BlockAxis, Int, Tap, WindowAxis, selection
-from headrace.passes.pixels.rules import Choice, blocked, blocks_of, choices, follows
-from headrace.passes.pixels.windows import window_choices
+from headrace.passes.pixels.rules import Choice, blocked, blocks_of, choices, follows, single_axes
+from headrace.passes.pixels.windows import seen_in, window_choices
 
 
 def _same_choices(reads: Sequence[Shape], made: Shape) -> Iterator[Choice]:
@@ -125,19 +125,14 @@ def _pad_axes(op: IntPad, read: Shape, made: Shape) -> list[WindowAxis]:
 
 @blocked.register
 def _pad(op: IntPad, choice: Choice, reads: Sequence[TensorType], made: TensorType) -> Sequence[Op]:
-    seen = []
-    axes = _pad_axes(op, reads[0].shape, made.shape)
-    for axis, read, size in zip(axes, choice.read[0], choice.made, strict=True):
-        fit = None if read == size == 1 else axis.in_blocks(size)
-        seen.append(fit or BlockAxis(1, ((Tap(0, 0, 0),),), 1, axis.pads))
+    seen = seen_in(_pad_axes(op, reads[0].shape, made.shape), choice)
     return (selection(seen, reads[0].shape[0], int(op.fill.flat[0])),)
 
 
 @choices.register
 def _upsample_choices(op: IntUpsample, reads: Sequence[Shape], made: Shape) -> Iterator[Choice]:
     for block in blocks_of(made[1:]):
-        plain = [all(m == 1 for m in block[: k + 1]) for k in range(len(block))]
-        factors = [1 if alone else factor for alone, factor in zip(plain, op.factors, strict=True)]
+        factors = [1 if single else factor for single, factor in zip(single_axes(block), op.factors, strict=True)]
         read = tuple(m // f for m, f in zip(block, factors, strict=True))
         if all(m % f == 0 and n % r == 0 for m, f, n, r in zip(block, factors, reads[0][1:], read, strict=False)):
             yield Choice((read,), block)

@@ -90,6 +90,10 @@ class WindowAxis:
             taps.append(tuple(Tap(tap, block - first, place) for tap, block, place in places))
         return BlockAxis(size, tuple(taps), last - first + 1, (-first, end))
 
+    def in_pixels(self) -> BlockAxis:
+        """The axis pixel by pixel: a block is a pixel, and a window as many as it has taps."""
+        return BlockAxis(1, (tuple(Tap(tap, tap, 0) for tap in range(self.kernel)),), self.kernel, self.pads)
+
     def _whole(self) -> BlockAxis:
         """The axis as one block, in which it is known what lies in the padding."""
         taps = []

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
+from itertools import accumulate
+from operator import and_
 
 from headrace.ir import Op, Shape, TensorType
 from headrace.layers.base import divisors
@@ -63,6 +65,11 @@ def blocked(op: Op, choice: Choice, reads: Sequence[TensorType], made: TensorTyp
 def follows(op: Op) -> bool:
     """Whether *op* works pixel by pixel, so that it takes blocks as they come when nobody says otherwise."""
     return False
+
+
+def single_axes(block: Block) -> list[bool]:
+    """By axis of *block*, whether it goes pixel by pixel there: up to the first axis with several pixels."""
+    return list(accumulate((m == 1 for m in block), and_))
 
 
 def blocks_of(size: Shape) -> Iterator[Block]:

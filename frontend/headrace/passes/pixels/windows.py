@@ -12,7 +12,7 @@ import numpy as np
 from headrace.ir import IntRange, Op, Shape, TensorType
 from headrace.ir.integer import IntConv, IntMaxPool, IntPool, IntSumPool
 from headrace.passes.pixels.places import BlockAxis, Int, Tap, WindowAxis, index_table, selection, tap_products
-from headrace.passes.pixels.rules import MAX_CONSTANTS, Block, Choice, blocked, blocks_of, choices
+from headrace.passes.pixels.rules import MAX_CONSTANTS, Block, Choice, blocked, blocks_of, choices, single_axes
 
 Pool = TypeVar("Pool", bound=IntPool)
 
@@ -23,13 +23,11 @@ def window_choices(axes: Sequence[WindowAxis]) -> Iterator[Choice]:
         yield Choice((tuple(axis.read for axis in axes),), (1,) * len(axes))
         return
     for block in blocks_of(tuple(axis.made for axis in axes)):
-        sizes = []
-        for k, axis in enumerate(axes):
-            plain = all(m == 1 for m in block[: k + 1])
-            fit = BlockAxis.same(1) if plain else axis.in_blocks(block[k])
-            sizes += [fit.read] if fit is not None else []
-        if len(sizes) == len(axes):
-            yield Choice((tuple(sizes),), block)
+        rows = zip(axes, block, single_axes(block), strict=True)
+        seen = [axis.in_pixels() if single else axis.in_blocks(made) for axis, made, single in rows]
+        read = tuple(fit.read for fit in seen if fit is not None)
+        if len(read) == len(axes):
+            yield Choice((read,), block)
 
 
 def _window_axes(op: IntConv | IntPool, read: Shape, made: Shape) -> list[WindowAxis]:
@@ -43,6 +41,11 @@ def _fits(axes: Sequence[WindowAxis], choice: Choice) -> list[BlockAxis | None]:
     return [None if read == made == 1 else axis.in_blocks(made) for axis, read, made in sizes]
 
 
+def seen_in(axes: Sequence[WindowAxis], choice: Choice) -> list[BlockAxis]:
+    """The axes in the blocks of *choice*, or pixel by pixel."""
+    return [fit or axis.in_pixels() for fit, axis in zip(_fits(axes, choice), axes, strict=True)]
+
+
 # -- convolutions ---------------------------------------------------------------------------------------------------
 
 
@@ -52,7 +55,7 @@ def _conv_choices(op: IntConv, reads: Sequence[Shape], made: Shape) -> Iterator[
         return
     axes = _window_axes(op, reads[0], made)
     for choice in window_choices(axes):
-        counts = (fit.count if fit else n for fit, n in zip(_fits(axes, choice), op.kernel, strict=True))
+        counts = (axis.count for axis in seen_in(axes, choice))
         if math.prod((*choice.made, made[0], *choice.read[0], reads[0][0], *counts)) <= MAX_CONSTANTS:
             yield choice
 
@@ -61,8 +64,7 @@ def _conv_choices(op: IntConv, reads: Sequence[Shape], made: Shape) -> Iterator[
 def _conv(op: IntConv, choice: Choice, reads: Sequence[TensorType], made: TensorType) -> Sequence[Op]:
     """The weights of every pixel of a block in their rows, among zeros; groups become zeros too."""
     axes = _window_axes(op, reads[0].shape, made.shape)
-    fits = _fits(axes, choice)
-    seen = [fit or _plain(axis) for fit, axis in zip(fits, axes, strict=True)]
+    fits, seen = _fits(axes, choice), seen_in(axes, choice)
     dense = _ungrouped(op)
     outputs, inputs = dense.shape[:2]
     counts = tuple(axis.count for axis in seen)
@@ -82,11 +84,6 @@ def _conv(op: IntConv, choice: Choice, reads: Sequence[TensorType], made: Tensor
         scattered=True,
     )
     return (wide,)
-
-
-def _plain(axis: WindowAxis) -> BlockAxis:
-    """An axis pixel by pixel: a block is a pixel, and a window as many as it has taps."""
-    return BlockAxis(1, (tuple(Tap(tap, tap, 0) for tap in range(axis.kernel)),), axis.kernel, axis.pads)
 
 
 def _ungrouped(op: IntConv) -> Int:
