@@ -58,16 +58,16 @@ Digits = dict[tuple[int, int], int]
 """A column: sign by (node, shift)."""
 
 
-def share(weights: Int, spans: Sequence[int], table_bits: int, seed: int | None = None) -> Sharing:
+def share(weights: Int, spans: Sequence[int], part: Int, table_bits: int, seed: int | None = None) -> Sharing:
     """The common sums of ``x @ weights``.
 
     Args:
         weights: ``(inputs, columns)``.
         spans: highest less lowest value of every input.
+        part: what to take from all weights of a column, as :func:`common_part` gives it.
         table_bits: a node of at most so many bits is multiplied by any weight at no cost but that of the wider term.
         seed: breaks ties at random; without one, by the order of the inputs.
     """
-    part = common_part(weights, spans)
     rest = weights - part
     if part.any():
         rest = np.column_stack([rest, np.ones(weights.shape[0], np.int64)])

@@ -48,11 +48,12 @@ def solve(
         top = 1 << (rounding.shift + rounding.bits)
         total = IntRange(min(total.lo, -top), max(total.hi, top - 1))
     spans = [(x.hi - x.lo) // scale] * weights.shape[0]
-    digits = digit_counts(scale * weights - common_part(scale * weights, spans)).sum(axis=0)
+    part = common_part(scale * weights, spans)
+    digits = digit_counts(scale * weights - part).sum(axis=0)
     tries = min(max(effort // max(int((digits**2).sum()), 1), 1), MOST_TRIES)
     best: AdderGraph | None = None
     for k in range(tries):
-        sharing = share(scale * weights, spans, TABLE_BITS, seed=k or None)
+        sharing = share(scale * weights, spans, part, TABLE_BITS, seed=k or None)
         graph = build(sharing, x, constants, total, slack)
         if best is None or graph.luts < best.luts:
             best = graph

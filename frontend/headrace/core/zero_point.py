@@ -177,7 +177,7 @@ class ParameterFromRuntimeZeroPoint(StartsFromBatches):
         self._end_collection()
 
     def _offset(self, x: Tensor, scale: Tensor) -> Tensor:
-        if self.training and self.counter < self.collect_stats_steps:
+        if self.follows_input:
             stats = _lowest(self.zero_point_stats_impl, self.stats_input_view_shape_impl(x), scale)
             stats = stats.view(self.zero_point_shape)
             self.counter += 1

@@ -28,19 +28,15 @@ def joined(tensors: list[IntQuantTensor], dim: int) -> IntQuantTensor | None:
         tensors: of evaluation, of one rank.
         dim: not the batch.
     """
-    value = torch.cat([t.value for t in tensors], dim)
-    axis = dim % value.dim()
-    scales, zeros = ([_along(p, t.value, axis) for p, t in pairs] for pairs in _parameters(tensors))
-    scale, zero = ([p for p in parts if p is not None] for parts in (scales, zeros))
-    if axis == 0 or len(scale) + len(zero) < 2 * len(tensors):
+    axis = dim % tensors[0].value.dim()
+    parts = [_along(p, t.value, axis) for t in tensors for p in (t.scale, t.zero_point)]
+    known = [p for p in parts if p is not None]
+    if axis == 0 or len(known) < len(parts):
         return None
+    value, scale, zero = (torch.cat(ps, axis) for ps in ([t.value for t in tensors], known[::2], known[1::2]))
     signed = any(t.signed for t in tensors)
     bits = torch.stack([(t.bit_width.float() + float(signed and not t.signed)).reshape(()) for t in tensors])
-    return IntQuantTensor(value, torch.cat(scale, axis), torch.cat(zero, axis), bits.max(), signed, False)
-
-
-def _parameters(tensors: list[IntQuantTensor]) -> tuple[list[tuple[Tensor, IntQuantTensor]], ...]:
-    return [(t.scale, t) for t in tensors], [(t.zero_point, t) for t in tensors]
+    return IntQuantTensor(value, scale, zero, bits.max(), signed, False)
 
 
 def _along(parameter: Tensor, x: Tensor, axis: int) -> Tensor | None:

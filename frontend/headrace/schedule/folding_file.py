@@ -35,8 +35,8 @@ from headrace.schedule.folding_keys import (
     chosen_keys,
     default_entry,
     defaults_for,
-    find_key,
     kind_of,
+    meant_layer,
     numbered,
     numbered_for,
     options,
@@ -138,8 +138,7 @@ def asked_pixels(graph: Graph, settings: Mapping[str, Settings], file: str = "fo
         value = values[PIXELS]
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise FoldingError(f'{file}, key "{key}": M={value!r} must be a number of pixels, 1 or more')
-        written = values.get(GUARD)  # a number counts the layers of the design that the file was written for
-        node = written if isinstance(written, str) and written in found else find_key(key, keys_of, found)
+        node = meant_layer(key, values, keys_of, found)
         if node is None:
             near = did_you_mean(key, [*keys_of, *found])
             raise FoldingError(f'{file}, key "{key}": there is no such layer{near} to make M={value} pixels at once')
@@ -159,8 +158,9 @@ def write_folding(
     fifos = fifos or {}
     everywhere = {name: [value, ["FIFO"]] for name, value in fifos.get("FIFO", {}).items()}
     result: dict[str, Settings] = {DEFAULTS: everywhere}
+    found = layers(graph)
     for key, node in numbered(graph).items():
-        layer = layers(graph)[node]
+        layer = found[node]
         chosen = {f.name: getattr(layer, f.name) for f in fields(layer) if f.name in options(layer)}
         usual = {f.name: f.default for f in fields(layer)}
         settings: dict[str, object] = {**layer.folding}

@@ -92,7 +92,17 @@ def _plain(key: str) -> str:
     return f"{match['kind']}_{match['index']}" if match else key
 
 
+def meant_layer(key: str, values: Settings, keys_of: Mapping[str, str], found: Mapping[str, Layer]) -> str | None:
+    """The layer that an entry was written for, as it says; else that of its *key*.
+
+    For entries that are read before the design is what it was when they were written: numbers count the layers of then.
+    """
+    written = values.get(GUARD)
+    return written if isinstance(written, str) and written in found else find_key(key, keys_of, found)
+
+
 def find_key(key: str, keys_of: Mapping[str, str], found: Mapping[str, Layer]) -> str | None:
+    """The layer with the name *key*, or with that number (:func:`numbered`); None where there is none."""
     if key in found:
         return key
     match = KEY.fullmatch(key)
@@ -155,8 +165,7 @@ def settings_by_layer(
     keys = {node: key for key, node in keys_of.items()}
     chosen = {}
     for key, values in settings.items():  # what fits no layer is told when the file is applied
-        written = values.get(GUARD)  # a number counts the layers of the design that the file was written for
-        node = written if isinstance(written, str) and written in found else find_key(key, keys_of, found)
+        node = meant_layer(key, values, keys_of, found)
         if node is not None and key != DEFAULTS:
             chosen[node] = (key, values)
     result: dict[str, tuple[Layer, str, Settings]] = {}
@@ -167,6 +176,7 @@ def settings_by_layer(
 
 
 def refuse(message: str, tolerant: bool, notes: list[str]) -> None:
+    """Raise *message*, or note it where the reading is *tolerant*."""
     if not tolerant:
         raise FoldingError(message)
     notes.append(message)

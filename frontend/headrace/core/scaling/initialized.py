@@ -109,7 +109,7 @@ class ParameterFromRuntimeStatsScaling(StartsFromBatches, LearnedScale):
         return clamped
 
     def forward(self, x: Tensor, threshold: Tensor | None = None) -> Tensor:
-        if self.training and self.counter < self.collect_stats_steps:
+        if self.follows_input:
             scale = self._collect(x)
         else:
             if self.training:
