@@ -14,16 +14,6 @@ from headrace.ingest import from_proto
 from headrace.numerics.common_grid import WIDEST_MULTIPLE, common_grid
 from headrace.passes import to_integer
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    torch.manual_seed(0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 SIGNED, UNSIGNED = quant.Int8ActPerTensorFixedPoint, quant.Uint8ActPerTensorFixedPoint
 PARTS = {
     "no common grid": lambda: [qnn.QuantIdentity(bit_width=8), qnn.QuantReLU(bit_width=2)],

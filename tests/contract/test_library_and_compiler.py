@@ -31,15 +31,6 @@ ref = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(ref)
 
 
-@pytest.fixture(autouse=True)
-def _seeded():
-    torch.manual_seed(0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def _act(bits=4, **options):
     return qnn.QuantIdentity(bit_width=bits, return_quant_tensor=True, **options)
 

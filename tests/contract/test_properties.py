@@ -42,14 +42,6 @@ def _many(examples):
     return settings(max_examples=examples, deadline=None, suppress_health_check=CHECKS)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def _layer_equals_int64(example):
     model = drawn.built(example)
     x = drawn.inputs(example, model)

@@ -1,0 +1,1 @@
+from torch_state import seeded_torch as seeded_torch
