@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from headrace.adder_graph import Rounding
+from headrace.adder_graph.digits import digit_counts
 from headrace.arithmetic import WIRED, wired_constant_luts
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import Activation
@@ -238,8 +239,7 @@ class Thresholding(StyledPointwise):
             if depth > 1 and self._wired(level):
                 total += Resources(pe * bits * wired_constant_luts(depth))
             elif depth > 1:
-                for _ in range(pe):
-                    total += rom_resources(depth, bits, self.ram_style)
+                total += rom_resources(depth, bits, self.ram_style).times(pe)
         return total
 
     @property
@@ -254,8 +254,8 @@ class Thresholding(StyledPointwise):
         lut = self.pe * (sums + 2.0 * self.levels + self.y.bits) + 8
         total = Resources(lut, self.pe * (sums + self.levels + self.output.bits) + 12.0)
         if constant:
-            digits = np.mean([bin(int(f) ^ (3 * int(f))).count("1") for f in line.factor])  # of canonical signed digits
-            total += Resources(self.pe * max(float(digits) - 1, 0.0) * (self.stream.bits + 2.0))
+            digits = float(digit_counts(line.factor).mean())
+            total += Resources(self.pe * max(digits - 1, 0.0) * (self.stream.bits + 2.0))
         else:
             total += Resources(ff=self.pe * (self.stream.bits + factor.bits + term.bits), dsp=float(self.pe))
             total += memory_resources(self.groups, self.lanes * (factor.bits + term.bits))
