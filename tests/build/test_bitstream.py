@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from models import quantized_mlp
+from module_files import module_of
 
 from headrace import build, load
 from headrace.board import BOARDS, board_files, find_board, make_bitstream
@@ -94,12 +94,7 @@ class Line:
 def host_program(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, "driver", raising=False)
-    spec = importlib.util.spec_from_file_location("host", folder / "host.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(folder / "host.py")
 
 
 @needs_icarus

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from models import quantized_mlp
+from module_files import module_of
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
@@ -47,15 +47,6 @@ def bipolar_model() -> onnx.ModelProto:
     binary = helper.make_node("BipolarQuant", ["x", "bipolar_scale"], [first.output[0]], "bip", domain=first.domain)
     first.CopyFrom(binary)
     return model
-
-
-def driver(folder: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("driver", folder / "driver.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class FakeDma:
@@ -100,7 +91,7 @@ def test_what_is_sent_is_what_the_hardware_reads(make: Any, tmp_path: Path) -> N
     outputs = ["pynq_driver", "deployment_package"]
     design = headrace.build(make(), out, steps=steps, target_fps=1e6, generate_outputs=outputs)
     assert sorted(path.name for path in (out / "deploy" / "driver").iterdir()) == ["driver.py", "io.json"]
-    accelerator = driver(out / "driver").Accelerator(
+    accelerator = module_of(out / "driver" / "driver.py").Accelerator(
         overlay=SimpleNamespace(axi_dma_0=FakeDma(out)), allocate=lambda shape, dtype: np.empty(shape, dtype)
     )
     feeds = random_frames(design.source, 9, seed=3)

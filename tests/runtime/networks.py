@@ -6,6 +6,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from headrace.build.design import Design
+from headrace.ingest import from_proto
+from headrace.ir import Array
+
+Shapes = dict[str, tuple[int, ...]]
 QONNX = "qonnx.custom_op.general"
 ALL = {
     "Defaults": {
@@ -55,6 +60,16 @@ class Network:
         self.nodes.append(helper.make_node("Add", [f"{name}_mul", term], [f"{name}_out"], f"{name}_add"))
         return f"{name}_out"
 
+    def model(self, name: str, inputs: Shapes, outputs: Shapes) -> onnx.ModelProto:
+        """The model of all nodes, by the shapes of its frames."""
+        ends = [
+            [helper.make_tensor_value_info(end, TensorProto.FLOAT, ["N", *shape]) for end, shape in side.items()]
+            for side in (inputs, outputs)
+        ]
+        graph = helper.make_graph(self.nodes, name, *ends, self.constants)
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid(QONNX, 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
 
 def network(seed: int) -> onnx.ModelProto:
     """Convolution, depthwise convolution, pointwise one and a matrix; unsigned, signed and bipolar activations."""
@@ -68,11 +83,7 @@ def network(seed: int) -> onnx.ModelProto:
     x = n.bipolar(n.affine(x, "norm2", 6), "act2")
     n.nodes.append(helper.make_node("Flatten", [x], ["flat"], "flatten"))
     x = n.product("MatMul", "flat", "fc", (6 * 4 * 4, 5))
-    ends = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2, 4, 4])]
-    outputs = [helper.make_tensor_value_info(x, TensorProto.FLOAT, ["N", 5])]
-    graph = helper.make_graph(n.nodes, "network", ends, outputs, n.constants)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(QONNX, 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    return n.model("network", {"x": (2, 4, 4)}, {x: (5,)})
 
 
 def two_ends(seed: int) -> onnx.ModelProto:
@@ -83,8 +94,10 @@ def two_ends(seed: int) -> onnx.ModelProto:
     n.nodes.append(helper.make_node("Add", [a, b], ["sum"], "add"))
     y = n.quant("sum", "act", 2.0, 4, 1)
     z = n.product("MatMul", y, "fc_z", (4, 2))
-    sizes = {"a": 6, "b": 3, y: 4, z: 2}
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", size]) for name, size in sizes.items()]
-    graph = helper.make_graph(n.nodes, "two_ends", ends[:2], ends[2:], n.constants)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(QONNX, 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    return n.model("two_ends", {"a": (6,), "b": (3,)}, {y: (4,), z: (2,)})
+
+
+def core_outputs(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
+    """What the integer graph of *model* computes, with constants as they are."""
+    plain = Design(from_proto(model))
+    return plain.parts.core.run(plain.core_feeds(feeds))

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from headrace.build.config import BuildConfig
 from headrace.build.design import Design
@@ -23,7 +23,7 @@ from headrace.layers import StreamType
 from headrace.layers.runtime_thresholding import RuntimeThresholding, runtime_thresholding
 from headrace.schedule.streams import layers
 
-from .networks import ALL, QONNX, Network
+from .networks import ALL, Network
 
 
 @st.composite
@@ -94,10 +94,7 @@ def residual(seed: int, form: str = "") -> onnx.ModelProto:
     if form == "both ways":
         n.nodes.append(helper.make_node("Abs", ["sum"], ["abs"], "abs"))
     x = n.quant("abs" if form == "both ways" else "sum", "act", 4.0, 4, 1)
-    sides = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 6]) for name in ("x", x)]
-    graph = helper.make_graph(n.nodes, "residual", sides[:1], sides[1:], n.constants)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(QONNX, 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    return n.model("residual", {"x": (6,)}, {x: (6,)})
 
 
 def designed(model: onnx.ModelProto, folding: Any) -> Design:
@@ -129,11 +126,7 @@ def test_what_cannot_be_written_is_refused(form: str, node: str, message: str) -
 def test_groups_are_refused() -> None:
     n = Network(0)
     x = n.product("Conv", n.quant("x", "quant_in", 0.25, 3, 1), "conv", (4, 2, 3, 3), group=2)
-    ends = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4, 5, 5])]
-    outputs = [helper.make_tensor_value_info(x, TensorProto.FLOAT, ["N", 4, 3, 3])]
-    graph = helper.make_graph(n.nodes, "grouped", ends, outputs, n.constants)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(QONNX, 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    model = n.model("grouped", {"x": (4, 5, 5)}, {x: (4, 3, 3)})
     with pytest.raises(FoldingError, match=r"layer 'conv'.*its 2 groups become one matrix.*accepted: a convolution of"):
         _ = designed(model, {"conv": {"runtime_writeable_weights": 1}}).hardware
 

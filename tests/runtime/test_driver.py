@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from module_files import module_of
 
 import headrace
-from headrace.build.design import Design
 from headrace.build.runtime import write_runtime_weights
 from headrace.build.verify import random_frames
-from headrace.ingest import from_proto
 from headrace_sim import ControlScript, Write
 
-from .networks import ALL, network
+from .networks import ALL, core_outputs, network
 
 
 class FakeMmio:
@@ -48,15 +46,6 @@ class FakeMmio:
         self.words[address] = word
 
 
-def module_of(folder: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("driver", folder / "driver.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("built") / "out"
@@ -68,7 +57,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def accelerator(built: Path) -> tuple[Any, FakeMmio]:
     mmio = FakeMmio(json.loads((built / "driver" / "control.json").read_text()))
     overlay = SimpleNamespace(accelerator=mmio)
-    return module_of(built / "driver").Accelerator(overlay=overlay, allocate=lambda: None), mmio
+    return module_of(built / "driver" / "driver.py").Accelerator(overlay=overlay, allocate=lambda: None), mmio
 
 
 def test_files_hold_what_the_design_has(built: Path) -> None:
@@ -108,10 +97,7 @@ def test_what_the_driver_writes_runs(built: Path) -> None:
     feeds = random_frames(design.source, 4, 0)
     script = ControlScript(before=tuple(Write(address, word) for address, word in mmio.writes))
     run = design.simulate(feeds, control=script, stall_out=0.2, optimize="0")
-    plain = Design(from_proto(model))
-    known = plain.core_feeds(feeds)
-    expected = plain.parts.core.run({name: known[name] for name in plain.parts.core.inputs})
-    for name, values in expected.items():
+    for name, values in core_outputs(model, feeds).items():
         np.testing.assert_array_equal(run.core[name], values)
 
 
@@ -171,13 +157,15 @@ def test_other_hardware_is_noticed(built: Path) -> None:
     table = json.loads((built / "driver" / "control.json").read_text())
     mmio = FakeMmio({**table, "map_id": 5})
     with pytest.raises(RuntimeError, match=r"not that of control\.json"):
-        module_of(built / "driver").Accelerator(overlay=SimpleNamespace(accelerator=mmio), allocate=lambda: None)
+        module_of(built / "driver" / "driver.py").Accelerator(
+            overlay=SimpleNamespace(accelerator=mmio), allocate=lambda: None
+        )
 
 
 def test_a_design_without_control(tmp_path: Path) -> None:
     out = tmp_path / "out"
     headrace.build(network(0), out, generate_outputs=["pynq_driver"])
     assert sorted(path.name for path in (out / "driver").iterdir()) == ["driver.py", "io.json"]
-    device = module_of(out / "driver").Accelerator(overlay=SimpleNamespace(), allocate=lambda: None)
+    device = module_of(out / "driver" / "driver.py").Accelerator(overlay=SimpleNamespace(), allocate=lambda: None)
     with pytest.raises(RuntimeError, match="no control interface"):
         device.read_counters()

@@ -17,12 +17,11 @@ from headrace.build.config import BuildConfig
 from headrace.build.design import Design
 from headrace.build.verify import random_frames, verify_stages
 from headrace.ingest import from_proto
-from headrace.ir import Array
 from headrace.schedule.streams import layers
 from headrace_sim import ControlScript, Read, SimResult, Write, load, simulate
 from headrace_sim.linting import lint
 
-from .networks import ALL, network, two_ends
+from .networks import ALL, core_outputs, network, two_ends
 
 FOLDED = {
     **ALL,
@@ -49,14 +48,6 @@ def designed(model: Any, **settings: Any) -> Design:
     return Design(from_proto(model), BuildConfig.checked(name="net", **settings))
 
 
-def expected(model: Any, feeds: dict[str, Array]) -> dict[str, Array]:
-    """What the integer graph of *model* computes, with constants as they are."""
-    plain = Design(from_proto(model))
-    core = plain.parts.core
-    known = plain.core_feeds(feeds)
-    return core.run({name: known[name] for name in core.inputs})
-
-
 def written(design: Design, model: Any) -> tuple[Write, ...]:
     return tuple(Write(*place) for entry in design.runtime_weights(model).values() for place in entry.writes)
 
@@ -77,7 +68,7 @@ def test_another_model_in_the_same_hardware(folding: Any, stalls: float) -> None
         writes = written(design, network(seed))
         script = ControlScript(before=writes, after=tuple(Read(w.address) for w in writes))
         run = design.simulate(feeds, control=script, stall_in=stalls, stall_out=stalls, optimize="0")
-        for name, values in expected(network(seed), feeds).items():
+        for name, values in core_outputs(network(seed), feeds).items():
             np.testing.assert_array_equal(run.core[name], values)
         answers = run.result.control
         assert answers is not None
@@ -109,7 +100,7 @@ def test_accesses_beside_frames_disturb_none(folding: Any, engine: dict[str, Any
     """Words read, and written as they are, while frames move and stall: every value is as without."""
     design = designed(network(0), folding=folding)
     feeds = random_frames(design.source, 20, 0)
-    values = expected(network(0), feeds)
+    values = core_outputs(network(0), feeds)
     writes = written(design, None)
     during: list[Read | Write] = []
     for w in writes:
@@ -143,9 +134,9 @@ def test_weights_may_change_under_frames() -> None:
     new = stamps[source.name][:, 0] > done + 2  # went in when all was written
     old = stamps[target.name][:, -1] < answers.during[0].cycle
     assert new.sum() > 2
-    for name, values in expected(network(1), feeds).items():
+    for name, values in core_outputs(network(1), feeds).items():
         np.testing.assert_array_equal(run.core[name][new], values[new])
-    for name, values in expected(network(0), feeds).items():
+    for name, values in core_outputs(network(0), feeds).items():
         np.testing.assert_array_equal(run.core[name][old], values[old])
 
 
@@ -161,7 +152,7 @@ def test_several_inputs_and_outputs(tmp_path: Path) -> None:
     reads = (*(Read(stream["frames"]) for stream in ends), Read(0x14))
     script = ControlScript(written(design, two_ends(1)), (), reads)
     run = design.simulate(feeds, control=script, stall_in=0.3, stall_out=0.3, optimize="0")
-    for name, values in expected(two_ends(1), feeds).items():
+    for name, values in core_outputs(two_ends(1), feeds).items():
         np.testing.assert_array_equal(run.core[name], values)
     assert run.result.control is not None
     assert [answer.data for answer in run.result.control.after] == [5, 5, 5, 5, 1]

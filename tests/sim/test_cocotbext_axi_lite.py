@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from models import quantized_mlp
-from runtime.networks import ALL
+from runtime.networks import ALL, core_outputs
 
 from headrace.build.config import BuildConfig
 from headrace.build.design import Design
@@ -72,10 +72,7 @@ def test_protocol_weights_and_counters(pause: float, tmp_path: Path, monkeypatch
     result = json.loads((tmp_path / "result.json").read_text())
     words = np.frombuffer(bytes.fromhex("".join(result["frames"])), np.uint8).reshape(-1, target.word_bytes)
     got = design.hardware.unpack_frames({target.tensor: unpack(words, target)})
-    plain = Design(from_proto(model))
-    known = plain.core_feeds(random_frames(design.source, FRAMES, 0))
-    expected = plain.parts.core.run({name: known[name] for name in plain.parts.core.inputs})
-    for name, values in expected.items():
+    for name, values in core_outputs(model, random_frames(design.source, FRAMES, 0)).items():
         np.testing.assert_array_equal(got[name], values)
     assert result["read"] == result["expected"]
     assert result["read"][0][0] == FRAMES * source.words_per_frame
