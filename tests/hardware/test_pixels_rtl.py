@@ -106,7 +106,7 @@ def check_rate(core: Graph, cycles: int, folder: Path) -> None:
         assert all(np.array_equal(outputs[name], reference[name]) for name in reference)
         if not stalls:
             assert expected.interval <= cycles
-            assert abs(max(result.interval.values()) - expected.interval) <= 0.01 * expected.interval
+            assert max(result.interval.values()) == expected.interval
             assert result.first_frame_latency <= expected.latency
 
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ModelError
-from headrace.ir.exact import Columns, narrowest
-from headrace.ir.exact import largest as largest
+from headrace.ir.exact import Columns, largest, narrowest
 from headrace.ir.filters import Filter
 from headrace.ir.op import QUIET, Array, Op
 from headrace.ir.per_channel import Activation as Activation

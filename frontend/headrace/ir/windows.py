@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from headrace.errors import ModelError
 from headrace.ir.exact import largest, narrowest
 from headrace.ir.op import Array, Op
-from headrace.ir.resampling import surrounded, with_fill
+from headrace.ir.resampling import holding, surrounded, with_fill
 from headrace.ir.types import Element, IntRange, TensorType
 
 Int = NDArray[np.int64]
@@ -39,8 +39,7 @@ class IntPool(Op):
     def reduced(self, x: Array, fill: float, combine: np.ufunc) -> Array:
         """*combine* over every window of images padded with *fill*."""
         window_output(x.shape[2:], self.kernel, self.strides, self.dilations, self.pads)  # refuses what does not fit
-        padded = any(p for pair in self.pads for p in pair)
-        y = surrounded(x, ((0, 0), *self.pads), fill, x.dtype) if padded else x
+        y = _padded(x, self.pads, fill)
         for axis, (k, s, d) in enumerate(zip(self.kernel, self.strides, self.dilations, strict=True)):
             y = reduce_runs(y, 2 + axis, k, s, d, combine)
         return y
@@ -74,6 +73,11 @@ class IntSumPool(IntPool):
         (x,) = inputs
         bound = largest(x) * math.prod(self.kernel)
         return (self.reduced(x.astype(narrowest(bound)), 0, np.add),)
+
+
+def _padded(x: Array, pads: tuple[tuple[int, int], ...], fill: float) -> Array:
+    """Images ``(N, C, *size)`` with *fill* around them."""
+    return surrounded(x, ((0, 0), *pads), fill, x.dtype) if any(p for pair in pads for p in pair) else x
 
 
 def reduce_runs(x: Array, axis: int, length: int, stride: int, dilation: int, combine: np.ufunc) -> Array:
@@ -134,7 +138,7 @@ class IntSelect(Op):
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         ones = (1,) * len(self.kernel)
-        view = sliding_windows(x.astype(np.int64), self.kernel, ones, ones, self.pads, self.fill)
+        view = sliding_windows(x, self.kernel, ones, ones, self.pads, self.fill)
         windows = np.moveaxis(view, 1, -1).reshape(x.shape[0], *view.shape[2 : 2 + len(ones)], -1)  # (tap, channel)
         return (np.moveaxis(largest_selected(windows, self.index, self.fill), -1, 1),)
 
@@ -178,9 +182,8 @@ def sliding_windows(
     pads: tuple[tuple[int, int], ...],
     fill: int,
 ) -> Array:
-    """All windows of images ``(N, C, *size)`` as a view ``(N, C, *out, *kernel)``."""
-    if any(p for pair in pads for p in pair):
-        x = np.pad(x, ((0, 0), (0, 0), *pads), constant_values=fill)
+    """All windows of images ``(N, C, *size)`` as a view ``(N, C, *out, *kernel)``, of a type that holds *fill*."""
+    x = _padded(x.astype(holding(x, np.array(fill)), copy=False), pads, fill)
     reach = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True))
     axes = tuple(range(2, 2 + len(kernel)))
     windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=axes)

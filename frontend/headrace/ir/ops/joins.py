@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import ModelError
 from headrace.ir import integer
+from headrace.ir.exact import largest
 from headrace.ir.grid import Grid, compact
 from headrace.ir.op import Array, Op
 from headrace.ir.ops.base import SourceOp
@@ -219,7 +220,7 @@ class AddTensors(Join):
         if joined is None:
             return (Real(value),)
         grid, (n, m) = joined
-        if abs(n) * integer.largest(x.grid.q) + abs(m) * integer.largest(y.grid.q) >= 2**62:
+        if abs(n) * largest(x.grid.q) + abs(m) * largest(y.grid.q) >= 2**62:
             raise ModelError("its branches are too far apart in magnitude for integers of 62 bits")
         q = n * x.grid.q.astype(np.int64) + m * y.grid.q.astype(np.int64)
         return (Real(value, Grid(q, grid, x.grid.bias + y.grid.bias), loose=True),)
