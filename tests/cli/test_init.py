@@ -75,7 +75,9 @@ def bare_environment(folder: Path) -> Path:
 def test_the_regression_runs_in_a_bare_environment(tmp_path: Path, rtl_sim) -> None:
     folder = project(tmp_path)
     run(sys.executable, "build.py", folder=folder)
-    rtl_sim(folder / "rtl", read_vectors(folder / "vectors.npz").inputs)  # skips where there is no Verilator
+    vectors = read_vectors(folder / "vectors.npz")
+    assert set(load(folder / "rtl").plan.streams.values()) < set(vectors.expected)  # a failure names the layer
+    rtl_sim(folder / "rtl", vectors.inputs)  # skips where there is no Verilator
     python = bare_environment(tmp_path / "bare")
     for module in ("torch", "onnx", "headrace", "networkx"):
         code = f"import importlib.util; assert importlib.util.find_spec({module!r}) is None"
