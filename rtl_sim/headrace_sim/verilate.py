@@ -342,9 +342,10 @@ def _compile_model(compiler: Compiler, folder: Path, header: list[str]) -> list[
             sources[speed] += [f"{stem}.cpp" for stem in stems]
     sources["FAST"].append("glue.cpp")
     every = sources["FAST"] + sources["SLOW"]
-    if sum((folder / name).stat().st_size for name in every) < _SINGLE_UNIT_BYTES:
-        (folder / "unit.cpp").write_text("".join(f'#include "{name}"\n' for name in every))
-        sources = {"FAST": ["unit.cpp"], "SLOW": []}
+    if _size(folder, every) < _SINGLE_UNIT_BYTES:
+        sources = {"FAST": [_joined(folder, "unit.cpp", every)], "SLOW": []}
+    elif _size(folder, sources["SLOW"]) < _SINGLE_UNIT_BYTES:  # most of each is the headers, without precompilation
+        sources["SLOW"] = [_joined(folder, "slow.cpp", sources["SLOW"])]
     tasks = [(folder / name, compiler.options.optimize, header) for name in sources["FAST"]]
     tasks += [(folder / name, "0", []) for name in sources["SLOW"]]
     tasks.sort(key=lambda task: task[0].stat().st_size, reverse=True)
@@ -356,6 +357,16 @@ def _compile_model(compiler: Compiler, folder: Path, header: list[str]) -> list[
 
     with ThreadPoolExecutor(compiler.jobs) as pool:
         return list(pool.map(compile_one, tasks))
+
+
+def _size(folder: Path, names: Sequence[str]) -> int:
+    return sum((folder / name).stat().st_size for name in names)
+
+
+def _joined(folder: Path, unit: str, names: Sequence[str]) -> str:
+    """Write the file *unit*, which is all of *names* in one translation unit, and return its name."""
+    (folder / unit).write_text("".join(f'#include "{name}"\n' for name in names))
+    return unit
 
 
 def _compile_ips(compiler: Compiler, manifest: Manifest, folder: Path) -> list[Path]:
@@ -374,9 +385,10 @@ def _compile_ips(compiler: Compiler, manifest: Manifest, folder: Path) -> list[P
 
 def _runtime(compiler: Compiler, stems: dict[str, list[str]], cache: BuildCache) -> list[Path]:
     """Object files of the driver and of Verilator's run-time library, each compiled once per tool version."""
-    sources = [(compiler.include / f"{name}.cpp", "1") for name in stems["FAST"] + stems["SLOW"]]
+    # no cycle runs through Verilator's own files, so that optimising them would only take time
+    sources = [(compiler.include / f"{name}.cpp", "0") for name in stems["FAST"] + stems["SLOW"]]
     if compiler.options.bench == "cpp":
-        sources.append((_package_file("driver.cpp"), "2"))
+        sources.append((_package_file("driver.cpp"), "1"))
 
     def cached_object(task: tuple[Path, str]) -> Path:
         source, optimize = task
