@@ -15,7 +15,7 @@ from headrace.ir import Array, IntRange, Op, TensorType
 from headrace.ir.exact import accumulator_range
 from headrace.ir.integer import Activation, IntMatMul, IntTopK
 from headrace.ir.integer import Lookup as LookupOp
-from headrace.layers import StreamType, lower
+from headrace.layers import StreamType, lower, threshold_line
 from headrace.layers.comparisons import comparisons
 from headrace.layers.fifo import FIFO
 from headrace.layers.label_select import LabelSelect
@@ -230,6 +230,24 @@ def test_a_line_counts_the_thresholds_exactly(seed: int, steps: int, straight: b
     values = np.arange(x.lo, x.hi + 1)
     counted = line.count(np.broadcast_to(values, (cuts.shape[0], values.size)), cuts.shape[1])
     np.testing.assert_array_equal(counted, (values > cuts[:, :, None]).sum(axis=1))
+
+
+@pytest.mark.parametrize("last", [60, 90])
+def test_a_line_is_found_whatever_rows_are_looked_at_together(monkeypatch: pytest.MonkeyPatch, last: int) -> None:
+    """The last row is on a line, or is not."""
+    cuts = np.arange(1, 12)[:, None] * np.array([[5, 10, 15]]) // 2
+    cuts = np.concatenate([cuts, [[0, 30, last]]])
+    found = []
+    for constants in (1, 9, 2**15):
+        threshold_line._fit.cache_clear()
+        monkeypatch.setattr(threshold_line, "BLOCK_CONSTANTS", constants)
+        found.append(fit_line(cuts, IntRange(0, 100)))
+    for line in found:
+        assert (line is None) == (last == 90)
+        if line is not None and found[0] is not None:
+            assert line.shift == found[0].shift
+            np.testing.assert_array_equal(line.factor, found[0].factor)
+            np.testing.assert_array_equal(line.term, found[0].term)
 
 
 def test_channels_that_are_alike_share_their_thresholds() -> None:

@@ -261,10 +261,18 @@ def test_large_accumulators_are_bisected() -> None:
 def test_bisection_refuses_more_thresholds_than_it_could_enumerate(monkeypatch: pytest.MonkeyPatch) -> None:
     f = function([], int_quant(1.0, 8), -500, 500)
     monkeypatch.setattr(activation, "ENUMERABLE", 254)
-    with pytest.raises(NotExact, match="it would need 255 thresholds a channel"):
+    with pytest.raises(NotExact, match="it would need 255 thresholds for each of 1 channels, 254 in all can be"):
         tabulate(f)
     monkeypatch.setattr(activation, "ENUMERABLE", 255)
     check(f, tabulate(f))
+
+
+def test_functions_of_too_many_channels_are_refused_before_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = function([Mul(np.array([0.0, 1.0, 2.0]))], int_quant(1.0), -9, 9, (3,))
+    monkeypatch.setattr(activation, "ENUMERABLE", 2)
+    monkeypatch.setattr(IntegerFunction, "__call__", None)
+    with pytest.raises(NotExact, match="its constants make 3 functions of their own, up to 2 can be"):
+        tabulate(f)
 
 
 def test_constant_functions_have_no_thresholds() -> None:

@@ -14,8 +14,10 @@ which is minimised by ternary search. Nothing is approximated: a line is only re
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +26,8 @@ from headrace.layers.memory import Int
 
 MAX_SHIFT = 36
 """Most bits that are shifted away."""
+
+T = TypeVar("T")
 
 _SUM_BITS = 61  # all products and sums stay within
 
@@ -56,21 +60,37 @@ def fit_line(cuts: Int, x: IntRange) -> Line | None:
     return _fit(np.ascontiguousarray(cuts, np.int64).tobytes(), cuts.shape, x.lo, x.hi)
 
 
+BLOCK_CONSTANTS = 2**15
+"""Thresholds that are looked at together: what stays in the cache; rows that are on no line are found in the first."""
+
+
 @lru_cache(maxsize=256)
 def _fit(cuts: bytes, shape: tuple[int, int], lo: int, hi: int) -> Line | None:
-    thresholds = np.frombuffer(cuts, np.int64).reshape(shape) + 1
-    fine = _SUM_BITS - max(-lo, hi + 1).bit_length() - (shape[1] + 1).bit_length()
+    thresholds = np.ascontiguousarray(np.frombuffer(cuts, np.int64).reshape(shape).T) + 1
+    fine = min(_SUM_BITS - max(-lo, hi + 1).bit_length() - (shape[1] + 1).bit_length(), MAX_SHIFT)
     if fine < 1:
         return None
-    bounds = _Bounds(thresholds, lo, hi, min(fine, MAX_SHIFT))
-    slopes = bounds.slopes()
+    rows = max(1, BLOCK_CONSTANTS // shape[1])
+    blocks = [_Bounds(thresholds[:, first : first + rows], lo, hi, fine) for first in range(0, shape[0], rows)]
+    slopes = _of_all(block.slopes() for block in blocks)
     if slopes is None:
         return None
-    for shift in range(bounds.fine + 1):
-        factor = bounds.smallest_factor(*slopes, shift)
-        if factor is not None:
-            return Line(factor, bounds.lowest_term(factor, shift), shift)
+    for shift in range(fine + 1):
+        factors = _of_all(block.smallest_factor(*s, shift) for block, s in zip(blocks, slopes, strict=True))
+        if factors is not None:
+            terms = [block.lowest_term(factor, shift) for block, factor in zip(blocks, factors, strict=True)]
+            return Line(np.concatenate(factors), np.concatenate(terms), shift)
     return None
+
+
+def _of_all(found: Iterable[T | None]) -> list[T] | None:
+    """What is found for every block, up to the first that has none; then None."""
+    result = []
+    for one in found:
+        if one is None:
+            return None
+        result.append(one)
+    return result
 
 
 _UNBOUND = np.int64(1 << 62)
@@ -78,7 +98,7 @@ _UNBOUND = np.int64(1 << 62)
 
 @dataclass(frozen=True, eq=False)
 class _Bounds:
-    """What a line must keep to: thresholds ``(rows, T)`` from *lo* (always reached) to *hi* + 1 (never).
+    """What a line must keep to: thresholds ``(T, rows)`` from *lo* (always reached) to *hi* + 1 (never).
 
     Slopes are searched for in units of ``2**-fine``.
     """
@@ -90,20 +110,20 @@ class _Bounds:
 
     @property
     def counts(self) -> Int:
-        """1 .. T."""
-        return np.arange(1, self.thresholds.shape[1] + 1)
+        """1 .. T, ``(T, 1)``."""
+        return np.arange(1, len(self.thresholds) + 1)[:, None]
 
     def lowest_term(self, factor: Int, shift: int) -> Int:
         """Per row: the smallest b with which every threshold is reached in time."""
-        bound = (self.counts << shift) - factor[:, None] * self.thresholds
-        lowest: Int = np.where(self.thresholds <= self.hi, bound, -_UNBOUND).max(axis=1)
+        bound = (self.counts << shift) - factor * self.thresholds
+        lowest: Int = np.where(self.thresholds <= self.hi, bound, -_UNBOUND).max(axis=0)
         return np.where(lowest == -_UNBOUND, -factor * self.hi, lowest)
 
     def highest_term(self, factor: Int, shift: int) -> Int:
         """Per row: the largest b with which none is reached too early; :data:`_UNBOUND` when all are always reached."""
         last = np.minimum(self.thresholds - 1, self.hi)
-        bound = (self.counts << shift) - factor[:, None] * last - 1
-        return np.where(self.thresholds > self.lo, bound, _UNBOUND).min(axis=1)  # type: ignore[no-any-return]
+        bound = (self.counts << shift) - factor * last - 1
+        return np.where(self.thresholds > self.lo, bound, _UNBOUND).min(axis=0)  # type: ignore[no-any-return]
 
     def excess(self, factor: Int, shift: int) -> Int:
         """Per row: by how much the bounds contradict each other; a convex function of the factor."""
@@ -113,9 +133,9 @@ class _Bounds:
     def slopes(self) -> tuple[Int, Int] | None:
         """Per row: the lowest and the highest slope that keep all bounds, in the finest units; None when some row has
         none."""
-        rows = self.thresholds.shape[0]
+        most, rows = self.thresholds.shape
         low = np.zeros(rows, np.int64)
-        high = np.full(rows, self.thresholds.shape[1] + 1, np.int64) << self.fine
+        high = np.full(rows, most + 1, np.int64) << self.fine
         left, right = low.copy(), high.copy()
         while np.any(left < right):
             middle = (left + right) // 2

@@ -264,7 +264,7 @@ class Thresholding(StyledPointwise):
     def _line_bits(self, line: Line) -> int:
         """Width of the product and of the sum of a line, signed."""
         x = self.function.range
-        corners = [int(f) * end + int(b) for f, b in zip(line.factor, line.term, strict=True) for end in (x.lo, x.hi)]
+        corners = [int(pick(line.factor * end + line.term)) for end in (x.lo, x.hi) for pick in (np.min, np.max)]
         products = [int(line.factor.max()) * end for end in (x.lo, x.hi)]
         reach = IntRange(min(*corners, *products, -1), max(*corners, *products, self.steps << line.shift))
         return reach.bits

@@ -6,6 +6,7 @@ enumerated, by bisection when the composition is proven monotone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -175,8 +176,14 @@ def tabulate(f: ChannelFunction) -> Tabulated:
     Raises:
         NotExact: when the range cannot be enumerated and *f* is not proven monotone.
     """
+    channels = math.prod(f.shape)
+    if channels > ENUMERABLE:
+        raise NotExact(
+            f"its constants make {channels:,} functions of their own, up to {ENUMERABLE:,} can be; "
+            "use one scale for all"
+        )
     low, high = int(f.lo.min()), int(f.hi.max())
-    pairs = (high - low + 1) * int(np.prod(f.shape))
+    pairs = (high - low + 1) * channels
     if pairs > ENUMERABLE or (pairs > FEW_PAIRS and _bisection_is_cheaper(f, pairs)):
         return _bisected(f, low, high)
     return _enumerated(f, low, high)
@@ -229,14 +236,13 @@ def _from_jumps(
     heights = np.abs(jumps)
     unit = int(np.gcd.reduce(heights, axis=None)) or 1
     counts = heights // unit
-    total = int(counts.sum(axis=1).max(initial=0))
+    totals = counts.sum(axis=1)
+    total = int(totals.max(initial=0))
     if total > max(table.shape[1], MANY_THRESHOLDS):
         return Lookup(table, low, output, axis, disagreements)
     thresholds = np.full((table.shape[0], total), high + 1, np.int64)
-    where = np.arange(low + 1, high + 1)
-    for channel, row in enumerate(counts):
-        found = np.repeat(where, row)
-        thresholds[channel, : found.size] = found
+    where = np.broadcast_to(np.arange(low + 1, high + 1), counts.shape)
+    thresholds[np.arange(total) < totals[:, None]] = np.repeat(where, counts.ravel())
     falling = np.any(jumps < 0, axis=1)
     step = np.where(falling, -unit, unit)
     return Activation(thresholds, table[:, 0].copy(), step, output, axis, disagreements)
@@ -253,7 +259,10 @@ def _bisected(f: ChannelFunction, low: int, high: int) -> Tabulated:
     unit = 2 if f.bipolar else 1
     steps = int(np.abs(last - first).max(initial=0)) // unit
     if steps * int(np.prod(f.shape)) > ENUMERABLE:
-        raise NotExact(f"it would need {steps} thresholds a channel; quantize to fewer levels")
+        raise NotExact(
+            f"it would need {steps:,} thresholds for each of {first.size:,} channels, {ENUMERABLE:,} in all can be; "
+            "quantize to fewer levels"
+        )
     goals = direction * first + unit * np.arange(1, steps + 1).reshape(-1, *(1,) * lo.ndim)
     found = _reach(f, lo, hi, direction, np.broadcast_to(lo, goals.shape), np.broadcast_to(hi + 1, goals.shape), goals)
     thresholds = np.where(found > hi, high + 1, found).reshape(steps, first.size).T
