@@ -7,13 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.errors import ModelError
 from headrace.ir import Graph, IntRange, TensorType, Value
+from headrace.schedule import tokens
 from headrace.schedule.fifos import fifo_depths
+from headrace.schedule.performance import performance
+from headrace.schedule.solver import solve_folding
 from headrace.schedule.steady import Flow, Pace, first_frame, steady_flows
 from headrace.schedule.streams import Link, layers
 from headrace.schedule.tokens import token_times
 
-from .dataflow import measured_interval, worker
+from .dataflow import Worker, measured_interval, worker
 
 
 def start(words: int) -> tuple[Graph, Value]:
@@ -132,3 +136,24 @@ def test_first_frame_latency_adds_what_each_layer_waits_for() -> None:
     one, two = chain([4, 4], [4], [10]), chain([4, 4, 4], [4, 4], [10, 10])
     assert first_frame(one).latency >= 10 + 3
     assert first_frame(two).latency >= first_frame(one).latency + 10
+
+
+def too_much(*_: object) -> object:
+    return np.empty(2**50)
+
+
+def test_layers_whose_schedule_needs_too_much_memory_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = chain([8, 8], [8], [2])
+    message = r"node 'w0' \(Worker\): there is not enough memory for the times of the 8 words of a frame"
+    monkeypatch.setattr(Flow, "occupancy", too_much)
+    with pytest.raises(ModelError, match=message.replace("w0", "w1")):  # the link to the second
+        fifo_depths(chain([8, 8, 8], [8, 8], [2, 2]))
+    monkeypatch.setattr(Worker, "resources", too_much)
+    with pytest.raises(ModelError, match=message):
+        solve_folding(graph)
+    with pytest.raises(ModelError, match=message):
+        performance(graph)
+    monkeypatch.setattr(tokens, "_default_times", too_much)
+    for scheduled in (fifo_depths, first_frame):
+        with pytest.raises(ModelError, match=message):
+            scheduled(graph)

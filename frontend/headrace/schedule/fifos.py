@@ -12,7 +12,7 @@ from headrace.layers.fifo import FIFO
 from headrace.schedule.inserting import insert_layers
 from headrace.schedule.passing import Depths, passing_links
 from headrace.schedule.steady import LINK_LATENCY, Pace, steady_flows
-from headrace.schedule.streams import Link, boundary_stream, layers, links, rebuild, target_stream
+from headrace.schedule.streams import Link, boundary_stream, layers, links, rebuild, target_stream, within_memory
 
 SHALLOWEST = 2
 """Words of a FIFO that only cuts the combinational paths between two layers."""
@@ -87,8 +87,10 @@ def _attempt(graph: Graph, attempts: list[_Attempt], streams: Mapping[Link, Stre
         attempt.depths = dict.fromkeys(streams, SHALLOWEST)
     bits = dict.fromkeys(range(len(attempts)), 0)
     given_up: set[int] = set()
+    found = layers(graph)
     for number, link, flow in steady_flows(graph, [Pace(a.even, a.relays, a.latency) for a in attempts], given_up):
-        attempts[number].depths[link] = max(flow.occupancy(), SHALLOWEST)
+        with within_memory(link.target.node, found[link.target.node]):
+            attempts[number].depths[link] = max(flow.occupancy(), SHALLOWEST)
         left = [k for k in bits if k not in given_up]
         if number == left[-1]:  # all have come to this link
             for k in left:

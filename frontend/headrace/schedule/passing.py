@@ -7,7 +7,7 @@ path of ready, which passes through all of them.
 from __future__ import annotations
 
 from headrace.ir import Graph
-from headrace.schedule.streams import Link, layers, links
+from headrace.schedule.streams import Link, layers, links, within_memory
 from headrace.schedule.tokens import relays
 
 READY_REACH = 5
@@ -23,7 +23,11 @@ def passing_links(graph: Graph) -> Depths:
     multiplexers that they need, would take a quarter of the LUTs of a small matrix. Where ready came through
     :data:`READY_REACH` pipelines, it is a spare register.
     """
-    pipelines = {node for node, layer in layers(graph).items() if relays(layer)}
+    pipelines = set()
+    for node, layer in layers(graph).items():
+        with within_memory(node, layer):
+            if relays(layer):
+                pipelines.add(node)
     starts, ends = pipelines | set(graph.inputs), pipelines | set(graph.outputs)
     found: Depths = {}
     reach = dict.fromkeys(pipelines, 1) | dict.fromkeys(graph.inputs, 0)

@@ -10,7 +10,7 @@ from headrace.layers.base import Resources
 from headrace.schedule.folding_file import PIXELS
 from headrace.schedule.folding_keys import INSERTED
 from headrace.schedule.steady import first_frame
-from headrace.schedule.streams import layers
+from headrace.schedule.streams import layers, within_memory
 
 
 @dataclass(frozen=True)
@@ -74,22 +74,16 @@ def performance(graph: Graph, counters: bool = False, pixels: Mapping[str, int] 
     """
     at_once = {name: {PIXELS: m} for name, m in (pixels or {}).items()}
     frame = first_frame(graph)
-    rows = tuple(
-        LayerPerformance(
-            name,
-            layer.kind,
-            at_once.get(name, {}) | layer.folding,
-            layer.cycles,
-            layer.latency,
-            frame.done[name],
-            layer.resources(),
-        )
-        for name, layer in layers(graph).items()
-    )
+    rows = []
+    for name, layer in layers(graph).items():
+        folding = at_once.get(name, {}) | layer.folding
+        with within_memory(name, layer):
+            row = (folding, layer.cycles, layer.latency, frame.done[name], layer.resources())
+        rows.append(LayerPerformance(name, layer.kind, *row))
     slowest = max(rows, key=lambda row: (row.cycles, row.kind not in INSERTED))
     control = control_resources(graph, counters)
     total = sum((row.resources for row in rows), control)
-    return Performance(rows, slowest.cycles, slowest.name, frame.latency, total, control)
+    return Performance(tuple(rows), slowest.cycles, slowest.name, frame.latency, total, control)
 
 
 SLAVE = Resources(lut=130.0, ff=185.0)

@@ -19,7 +19,7 @@ from headrace.layers.base import Resources
 from headrace.schedule.choices import Choice, Limits, Offer, extreme
 from headrace.schedule.cost import USUAL, Weights
 from headrace.schedule.elimination import Costs, minimise
-from headrace.schedule.streams import Link, boundary_stream, layers, links, rebuild
+from headrace.schedule.streams import Link, boundary_stream, layers, links, rebuild, within_memory
 from headrace.schedule.widths import link_resources
 
 PARALLELISM = 1024
@@ -110,7 +110,10 @@ class FoldingProblem:
             FoldingError: when a layer cannot meet it even fully unfolded; names the slowest.
         """
         self._check_reachable(target)
-        choices = {node: offer.best(target, weights.cost) for node, offer in self.offers.items()}
+        choices = {}
+        for node, offer in self.offers.items():
+            with within_memory(node, offer.layer):
+                choices[node] = offer.best(target, weights.cost)
         single = {node: np.array([weights.cost(c.resources) for c in found]) for node, found in choices.items()}
         pairs: dict[tuple[str, str], Costs] = {}
         for link in self.inner:

@@ -21,7 +21,7 @@ import numpy as np
 from headrace.ir import Graph
 from headrace.layers.fifo import FIFO
 from headrace.schedule.passing import passing_links
-from headrace.schedule.streams import Link, layers, links
+from headrace.schedule.streams import Link, layers, links, within_memory
 from headrace.schedule.tokens import Times, TokenTimes, token_times
 
 LINK_LATENCY = 2
@@ -175,12 +175,13 @@ def steady_flows(
     walks = [Walk(interval, pace) for pace in paces]
     incoming, outgoing = _by_node(links(graph))
     for node, layer in found.items():
-        times = token_times(layer)
-        for number, walk in enumerate(walks):
-            if number in given_up:
-                continue
-            for link, flow in walk.visit(times, incoming[node], outgoing.get(node, ())):
-                yield number, link, flow
+        with within_memory(node, layer):
+            times = token_times(layer)
+            for number, walk in enumerate(walks):
+                if number in given_up:
+                    continue
+                for link, flow in walk.visit(times, incoming[node], outgoing.get(node, ())):
+                    yield number, link, flow
 
 
 @dataclass(frozen=True)
@@ -208,19 +209,34 @@ def first_frame(graph: Graph) -> FirstFrame:
     done: dict[str, int] = {}
     end = 0
     for node, layer in found.items():
-        times = token_times(layer)
-        reads = {link: times.reads[link.target.port] for link in incoming[node]}
-        supply = [
-            (at, pushed.get(link, np.arange(len(at))) + _passage(graph, link, wires)) for link, at in reads.items()
-        ]
-        offset = _offsets(_demands(supply), None)
-        for link in outgoing.get(node, ()):
-            local = times.writes[link.source.port]
-            pushed[link] = local + offset(local) + times.delay
-            done[node] = max(done.get(node, 0), int(pushed[link][-1]))
+        with within_memory(node, layer):
+            supply = {link: (pushed.pop(link, None), _passage(graph, link, wires)) for link in incoming[node]}
+            written = _first_words(token_times(layer), supply, outgoing.get(node, ()))
+        pushed |= written
+        for link, times in written.items():
+            done[node] = max(done.get(node, 0), int(times[-1]))
             if link.target.node not in found:
                 end = max(end, done[node] + _passage(graph, link, wires))
     return FirstFrame(done, end)
+
+
+def _first_words(
+    times: TokenTimes, supply: Mapping[Link, tuple[Times | None, int]], outgoing: Sequence[Link]
+) -> dict[Link, Times]:
+    """When a layer that has not run before writes its words, by link.
+
+    Args:
+        times: of the layer.
+        supply: by link, when each word is written into it, which is one a cycle for None, and the way from there.
+        outgoing: the links that it writes.
+    """
+    arrivals = []
+    for link, (there, passage) in supply.items():
+        at = times.reads[link.target.port]
+        arrivals.append((at, (np.arange(len(at)) if there is None else there) + passage))
+    offset = _offsets(_demands(arrivals), None)
+    writes = {link: times.writes[link.source.port] for link in outgoing}
+    return {link: local + offset(local) + times.delay for link, local in writes.items()}
 
 
 def _passage(graph: Graph, link: Link, passing: Collection[Link]) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from headrace.errors import ModelError
 from headrace.ir import Graph, Input, Op, Output, Value
 from headrace.ir.integer import Reshape
 from headrace.layers.base import Layer, StreamType
@@ -29,6 +31,24 @@ def layers(graph: Graph) -> dict[str, Layer]:
     """The layers of *graph* by name, in topological order."""
     found = {node: graph.op(node) for node in graph}
     return {node: op for node, op in found.items() if isinstance(op, Layer)}
+
+
+@contextmanager
+def within_memory(node: str, layer: Layer) -> Iterator[None]:
+    """A place where times of all words of a frame of *layer* are held.
+
+    Raises:
+        ModelError: when there is not enough memory for them.
+    """
+    try:
+        yield
+    except MemoryError as error:
+        words = max(stream.words for stream in (*layer.inputs, *layer.outputs))
+        raise ModelError(
+            f"there is not enough memory for the times of the {words:,} words of a frame; "
+            "smaller frames, or more elements a word (PE, SIMD), need less",
+            node=f"'{node}' ({layer.kind})",
+        ) from error
 
 
 def links(graph: Graph) -> tuple[Link, ...]:
