@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from headrace.build.output import FOLDING_FILE, MANIFEST
 from headrace.build.runtime import LayerWeights, alike, runtime_weights
 from headrace.build.simulate import CSimulation, Simulation, csim_core, simulate_core
 from headrace.build.vectors import write_vectors
-from headrace.codegen.control import MAP_JSON
+from headrace.codegen.control import address_map
 from headrace.codegen.design import Plan, generate
 from headrace.errors import InputError, counted, did_you_mean, printable
 from headrace.ir import Array, Graph
@@ -318,12 +317,12 @@ class Design:
         Raises:
             InputError: when the design has no such interface.
         """
-        if MAP_JSON not in self.plan.files:
+        found = address_map(self.plan.files)
+        if found is None:
             raise InputError(
                 f"design '{self.name}' has no control interface; performance_counters=True gives it one, or "
                 "runtime_writeable_weights=1 for a layer in the folding"
             )
-        found: dict[str, Any] = json.loads(self.plan.files[MAP_JSON])
         return found
 
     def runtime_weights(self, model: str | Path | ModelProto | None = None) -> dict[str, LayerWeights]:

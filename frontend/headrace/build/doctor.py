@@ -79,11 +79,7 @@ def _open_tool(entry: tuple[str, str, str]) -> Tool:
     path = find_program(name)
     if path is None:
         return Tool(name, purpose, False, "", "", f"pip install {package}", False)
-    try:
-        version = importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        version = ""
-    return Tool(name, purpose, True, version, path, "", False)
+    return Tool(name, purpose, True, _package(package, purpose, False, "").version, path, "", False)
 
 
 def _package(name: str, purpose: str, required: bool, hint: str) -> Tool:

@@ -9,7 +9,7 @@ from headrace.build.design import Design
 from headrace.build.output import MANIFEST
 from headrace.build.runtime import FOLDER as WEIGHTS
 from headrace.build.state import BuildState
-from headrace.codegen.control import MAP_HEADER, MAP_JSON
+from headrace.codegen.control import MAP_HEADER, MAP_JSON, address_map
 from headrace.passes.hardware_design import Port
 from headrace.resources import hls_templates
 
@@ -22,14 +22,12 @@ def write_driver(state: BuildState, folder: str) -> str:
     state.write(f"{folder}/driver.py", source.read_text(encoding="utf-8"))
     state.write(f"{folder}/{IO_FILE}", json.dumps(stream_table(state.design), indent=1) + "\n")
     files = state.design.plan.files
-    if MAP_JSON not in files:
+    data = address_map(files)
+    if data is None:
         return f"{folder}/driver.py, for PYNQ"
-    written = {}
-    data = json.loads(files[MAP_JSON])
-    if data["layers"]:
-        written = state.design.runtime_weights()
-        for entry in written.values():
-            state.write(f"{folder}/{WEIGHTS}/{entry.file}", entry.text)
+    written = state.design.runtime_weights() if data["layers"] else {}
+    for entry in written.values():
+        state.write(f"{folder}/{WEIGHTS}/{entry.file}", entry.text)
     for layer in data["layers"]:
         layer["file"] = written[layer["layer"]].file
     state.write(f"{folder}/{MAP_JSON}", json.dumps(data, indent=1) + "\n")

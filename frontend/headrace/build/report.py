@@ -19,7 +19,7 @@ from headrace.build.page import page_environment
 from headrace.build.profile import Profile, read_profile
 from headrace.build.validation import SIMULATED, Validation, read_validation
 from headrace.build.verify import Comparison
-from headrace.codegen.control import MAP_JSON
+from headrace.codegen.control import address_map
 from headrace.codegen.design import Backend
 from headrace.errors import InputError, counted, printable
 from headrace.ir import Graph, Input, Op, Output, Value
@@ -207,7 +207,7 @@ def report_files(
         synthesis=synthesis if synthesis is not None and synthesis.digest == digest else None,
         profile=read_profile(folder, digest),
         bitstreams=read_bitstreams(folder, digest),
-        control=json.loads(design.plan.files[MAP_JSON]) if MAP_JSON in design.plan.files else None,
+        control=address_map(design.plan.files),
         validation=read_validation(folder, digest),
     )
     return {REPORT_PAGE: printable(page.html(), keep="\n"), REPORT_DATA: page.json()}

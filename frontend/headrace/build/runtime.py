@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.build.output import FOLDING_FILE
-from headrace.codegen.control import MAP_JSON
+from headrace.codegen.control import MAP_JSON, address_map
 from headrace.codegen.names import Namespace
 from headrace.codegen.plan import Plan
 from headrace.codegen.top import assemble
@@ -80,13 +79,14 @@ def runtime_weights(design: Design, model: Any = None) -> dict[str, LayerWeights
             first layer that does.
         FoldingError: when a weight does not fit its type.
     """
-    if MAP_JSON not in design.plan.files or not any(x.parameters for x in layers(design.hardware.graph).values()):
+    table = address_map(design.plan.files)
+    if table is None or not table["layers"]:
         raise InputError(
             f"design '{design.name}' has no layer that can be written at run time; set runtime_writeable_weights=1 for "
             "some in the folding, and build it again"
         )
     source = design if model is None else alike(design, model)
-    bases = {entry["layer"]: entry["base"] for entry in json.loads(design.plan.files[MAP_JSON])["layers"]}
+    bases = {entry["layer"]: entry["base"] for entry in table["layers"]}
     names = Namespace()
     found: dict[str, LayerWeights] = {}
     for node, layer in layers(source.hardware.graph).items():

@@ -99,9 +99,14 @@ class Validation:
             text += f"; {few.stage}: {few.first:,} of the first {self.simulated:,} right"
         return text
 
+    @property
+    def data(self) -> dict[str, object]:
+        """All of it, for machines."""
+        return {"top1": self.top1, **asdict(self)}
+
     def json(self) -> str:
         """Text of the file."""
-        return json.dumps({"top1": self.top1, **asdict(self)}, indent=2) + "\n"
+        return json.dumps(self.data, indent=2) + "\n"
 
 
 def read_validation(folder: Path, digest: str) -> Validation | None:

@@ -11,7 +11,7 @@ from typing import Any
 from headrace.build.config import BuildConfig
 from headrace.build.design import Design
 from headrace.build.output import MANIFEST
-from headrace.codegen.control import MAP_HEADER, MAP_JSON
+from headrace.codegen.control import MAP_HEADER, address_map
 from headrace.codegen.render import render_text
 from headrace.errors import FoldingError, InputError, did_you_mean
 from headrace.schedule.parts import BOARDS, find_part
@@ -77,10 +77,8 @@ def project_files(design: Design, files: Sequence[str], part: str) -> dict[str, 
 
 def _control(design: Design) -> dict[str, object] | None:
     """Port and bytes of the control interface, where there is one."""
-    if MAP_JSON not in design.plan.files:
-        return None
-    data = json.loads(design.plan.files[MAP_JSON])
-    return {"port": data["interface"], "bytes": 1 << data["address_bits"]}
+    data = address_map(design.plan.files)
+    return None if data is None else {"port": data["interface"], "bytes": 1 << data["address_bits"]}
 
 
 def _dmas(manifest: Mapping[str, Any]) -> list[dict[str, object]]:

@@ -94,7 +94,7 @@ def validate(
     journal = new_journal()
     settings = Settings(VALIDATED if frames is None else frames, reference=reference)
     found = validate_build(design, read_frames(source, design.source), classes, settings, journal)
-    if not told_as_json("validate", lambda: {"top1": found.top1, **asdict(found)}, journal) and Session.verbosity >= 0:
+    if not told_as_json("validate", lambda: found.data, journal) and Session.verbosity >= 0:
         from headrace.build.summary import print_validation
 
         print_validation(found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -36,6 +36,12 @@ AXI_WIDTHS = {
 """Width of every signal of the slave; 0 is that of an address."""
 
 AXI_OUTPUTS = frozenset(("awready", "wready", "bresp", "bvalid", "arready", "rdata", "rresp", "rvalid"))
+
+
+def address_map(files: Mapping[str, str]) -> dict[str, Any] | None:
+    """The content of ``control.json`` among generated *files*; None where the design has no control interface."""
+    found: dict[str, Any] | None = json.loads(files[MAP_JSON]) if MAP_JSON in files else None
+    return found
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -179,8 +180,8 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Refuse a name that stands twice, of which the parser would silently keep the last."""
-        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
-        if doubled := next((name for k, name in enumerate(names) if name in names[:k]), None):
+        names = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<")
+        if doubled := next((name for name, times in names.items() if times > 1), None):
             raise yaml.constructor.ConstructorError(None, None, f"the name '{doubled}' stands twice", node.start_mark)
         return super().construct_mapping(node, deep)
 
