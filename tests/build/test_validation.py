@@ -71,7 +71,7 @@ def test_the_step_without_simulation(tiny_model: Path, labelled: tuple[Path, Pat
     assert "SystemVerilog was not simulated" in page
     kept = (out / "build.json").read_text()
     assert str(tmp_path) not in kept
-    assert json.loads(kept)["validation_reference"] == 0.875
+    assert not any(name.startswith("validation_") for name in json.loads(kept))
     assert "validate " in (out / "build.log").read_text()
     assert read_validation(out, design.plan.digest) is not None
     assert read_validation(out, "of another design") is None
@@ -187,6 +187,15 @@ def test_files_are_asked_for_together(tiny_model: Path, labelled: tuple[Path, Pa
         headrace.build(
             tiny_model, tmp_path / "out", validation_input_npy=labelled[0], validation_labels_npy=tmp_path / "none.npy"
         )
+
+
+@pytest.mark.parametrize(("name", "value"), [("validation_reference", 0.9), ("validation_rtlsim_frames", 4)])
+def test_settings_of_frames_that_there_are_not_are_refused(
+    name: str, value: float, tiny_model: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=f"setting '{name}' is for frames of known class, and there are none"):
+        headrace.build(tiny_model, tmp_path / "out", **{name: value})  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
 
 
 def test_labels_of_no_class_are_told() -> None:

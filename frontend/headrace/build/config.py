@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, field_serializer
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, field_serializer
 from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticCustomError
 
 from headrace.build.finn_settings import FinnSettings, Lenient, foreign_texts
 from headrace.build.vocabulary import (
@@ -64,7 +65,16 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 SHORTEST_NS, LONGEST_NS = 1e-3, 1e9
 """Of the clock, so that rates and intervals stay numbers: 1 THz and 1 Hz."""
 Period = Annotated[float, Field(ge=SHORTEST_NS, le=LONGEST_NS, allow_inf_nan=False)]
-PathLike = Annotated[Path, Lenient]
+
+
+def _not_empty(path: object) -> object:
+    """Refuse the path ``""``, which would be the current folder."""
+    if path == "":
+        raise PydanticCustomError("empty_path", "the path is empty")
+    return path
+
+
+PathLike = Annotated[Path, Lenient, BeforeValidator(_not_empty)]
 
 
 class BuildConfig(FinnSettings):
@@ -235,6 +245,8 @@ class BuildConfig(FinnSettings):
             "verify_expected_output_npy",
             "validation_input_npy",
             "validation_labels_npy",
+            "validation_rtlsim_frames",
+            "validation_reference",
             "start_step",
             "stop_step",
         }

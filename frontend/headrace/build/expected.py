@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from headrace.build.arrays import check_feeds, plain_arrays, read_array, read_arrays, write_array, write_arrays
-from headrace.build.config import BuildConfig
+from headrace.build.config import VALIDATED, BuildConfig
 from headrace.build.design import Design
 from headrace.build.simulate import Simulation
 from headrace.build.state import BuildState
@@ -104,10 +104,16 @@ def validation_files(config: BuildConfig) -> tuple[Path, Path] | None:
     """The files with labelled frames and their classes, or None where the configuration names none.
 
     Raises:
-        InputError: when only one of them is named, or one is not there.
+        InputError: when only one of them is named, one is not there, or none is named and other settings are for them.
     """
     inputs, labels = config.validation_input_npy, config.validation_labels_npy
     if inputs is None and labels is None:
+        if config.validation_reference is not None or config.validation_rtlsim_frames != VALIDATED:
+            name = "validation_rtlsim_frames" if config.validation_reference is None else "validation_reference"
+            raise InputError(
+                f"setting '{name}' is for frames of known class, and there are none; give 'validation_input_npy' and "
+                "'validation_labels_npy', too"
+            )
         return None
     if inputs is None or labels is None:
         raise InputError("settings 'validation_input_npy' and 'validation_labels_npy' go together; only one is given")

@@ -18,8 +18,9 @@ from headrace.build.finn_steps import build_dataflow_step_lookup
 from headrace.build.journal import Journal
 from headrace.build.state import BuildState
 from headrace.build.steps import STEPS, Step
-from headrace.build.vendor import part_of
+from headrace.build.vendor import check_board, part_of
 from headrace.build.vocabulary import DataflowOutputType, default_build_dataflow_steps
+from headrace.codegen.design import check_counters
 from headrace.errors import InputError, did_you_mean
 from headrace.schedule import read_folding
 
@@ -91,13 +92,16 @@ def check_settings(config: BuildConfig) -> None:
     """Refuse what can be seen to be wrong before a model is read.
 
     Raises:
-        InputError: for a step, a board or a part that is not known, or a file to verify with that is not there.
+        InputError: for a step, a board or a part that is not known, a file to verify with that is not there, or
+            settings that exclude each other.
         FoldingError: for a part or resource to fit that is not known, or a file of layers that cannot be read.
     """
     first_and_last(config, resolve_steps(config))
     _ = config.goal
     if config.specialize_layers_config_file is not None:
         read_folding(config.specialize_layers_config_file)
+    check_counters(config.performance_counters, config.backend)
+    check_board(config.board)
     if DataflowOutputType.STITCHED_IP in config.generate_outputs:
         part_of(config)
     if config.verify_steps:

@@ -35,11 +35,19 @@ def part_of(config: BuildConfig) -> str:
         return config.fpga_part
     if config.board is None:
         return DEFAULT_PART
-    known = {name.lower(): part for name, part in BOARDS.items()}
-    if config.board.lower() not in known:
-        near = did_you_mean(config.board, BOARDS)
-        raise InputError(f"setting 'board': unknown board '{config.board}'{near}; known: {', '.join(BOARDS)}")
-    return known[config.board.lower()]
+    check_board(config.board)
+    return {name.lower(): part for name, part in BOARDS.items()}[config.board.lower()]
+
+
+def check_board(name: str | None) -> None:
+    """Refuse a board that is not known.
+
+    Raises:
+        InputError: names what is close to it.
+    """
+    if name is not None and name.lower() not in map(str.lower, BOARDS):
+        near = did_you_mean(name, BOARDS)
+        raise InputError(f"setting 'board': unknown board '{name}'{near}; known: {', '.join(BOARDS)}")
 
 
 def project_files(design: Design, files: Sequence[str], part: str) -> dict[str, str]:

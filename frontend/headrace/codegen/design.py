@@ -45,7 +45,7 @@ def generate(design: HardwareDesign, name: str = "", backend: Backend = "rtl") -
         InputError: when C++ alone is to count what happens on its streams.
         FoldingError: when words are wider than HLS accepts, or a layer is to be RTL in a design that is all C++.
     """
-    _check_counters(design, backend)
+    check_counters(design.counters, backend)
     name = name or design.graph.name
     top = assemble(design, name)
     expected = performance(design.graph, design.counters)
@@ -73,8 +73,13 @@ def generate(design: HardwareDesign, name: str = "", backend: Backend = "rtl") -
     return Plan(files, expected.latency, streams)
 
 
-def _check_counters(design: HardwareDesign, backend: Backend) -> None:
-    if design.counters and backend == "hls":
+def check_counters(counters: bool, backend: Backend) -> None:
+    """Refuse counters in a design that is all C++.
+
+    Raises:
+        InputError: names the settings.
+    """
+    if counters and backend == "hls":
         raise InputError(
             "settings 'performance_counters' and 'backend' exclude each other: C++ for high-level synthesis has no "
             "counters; accepted: backend 'rtl' or 'both'"
