@@ -47,6 +47,8 @@ def test_folding_from_a_file(tmp_path: Path) -> None:
         ),
         ({"seed": -1}, "setting 'seed': input should be greater than or equal to 0, got -1"),
         ({"output_dir": 3}, "setting 'output_dir': input should be the path of a file, got 3"),
+        ({"output_dir": ""}, "setting 'output_dir': the path is empty, got ''"),
+        ({"verify_input_npy": ""}, "setting 'verify_input_npy': the path is empty, got ''"),
         ({"verify_frames": 0}, "setting 'verify_frames'"),
         ({"verify_frames": 1.5}, "setting 'verify_frames'"),
         ({"folding": {"MVAU_0": 3}}, "setting 'folding.MVAU_0'"),

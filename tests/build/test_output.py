@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import headrace
 from headrace.build.output import MARKER, staged, write_files
+from headrace.build.runtime import write_runtime_weights
 from headrace.errors import InputError
+from headrace.explore import explore
 
 
 def listing(folder: Path) -> list[str]:
@@ -18,6 +21,17 @@ def break_off(out: Path, error: type[BaseException]) -> None:
     with staged(out) as folder:
         write_files(folder, {MARKER: "{}", "half": ""})
         raise error
+
+
+def test_an_empty_path_is_no_folder(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="setting 'output_dir': the path is empty"):
+        headrace.build(tiny_model, "")
+    with pytest.raises(InputError, match="setting 'output_dir': the path is empty"):
+        explore({"models": {"tiny": str(tiny_model)}}, "")
+    with pytest.raises(InputError, match="setting 'folder': the path is empty"):
+        write_runtime_weights({}, "")
+    assert listing(tmp_path) == []
 
 
 def test_new_folder_then_replaced(tmp_path: Path) -> None:

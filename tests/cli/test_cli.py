@@ -14,6 +14,9 @@ import onnx
 import pytest
 from models import quantized_mlp
 from numpy.typing import NDArray
+from typer.testing import CliRunner
+
+from headrace.cli import app
 
 
 def headrace(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -230,7 +233,9 @@ class TestRefusals:
             (("build", "-o", "out", "--stop-step", "conect"), "did you mean 'connect'"),
             (("build", "-o", "out", "--unroll", "--fit", "Pynq-Z1"), "unroll folds every layer"),
             (("build", "-o", "out", "--config", "c.json"), "unknown board 'Pynq-Z7' (did you mean"),
+            (("build", "-o", "out", "--config", "d.json"), "unknown board 'nope'; known: Pynq-Z1, "),
             (("build", "-o", "out", "--config", "v.json"), "none.npy: no such file"),
+            (("build", "-o", "out", "--counters", "--backend", "hls"), "'performance_counters' and 'backend' exclude"),
             (("synth", "--family", "xc8"), "no device family 'xc8'"),
             (("bitstream", "--board", "icebraker"), "did you mean 'icebreaker'"),
             (("bitstream", "--board", "icebreaker", "--baud", "9000000"), "9000000 baud"),
@@ -239,11 +244,37 @@ class TestRefusals:
     def test_options_before_the_model_is_read(self, command: tuple[str, ...], message: str, tmp_path: Path) -> None:
         """A mistake in an option is told at once, not after minutes: the model need not even be there."""
         (tmp_path / "c.json").write_text('{"board": "Pynq-Z7", "generate_outputs": ["stitched_ip"]}')
+        (tmp_path / "d.json").write_text('{"board": "nope"}')
         verify = {"verify_steps": ["streamlined_python"], "verify_input_npy": "none.npy"}
         (tmp_path / "v.json").write_text(json.dumps(verify))
         name, *options = command
         paths = [tmp_path / option if option == "out" or option.endswith(".json") else option for option in options]
         assert message in refused(name, tmp_path / "none.onnx", *paths)
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            ("build", "model", "-o", ""),
+            ("build", "model", "--output="),
+            ("build", "", "-o", "out"),
+            ("build", "model", "-o", "out", "--folding", ""),
+            ("run", "model", "--input", "x.npz", "--mode", "float", "--output", ""),
+            ("vectors", "model", "-o", ""),
+            ("weights", "out", "-o", ""),
+            ("init", ""),
+            ("explore", "model", "-o", ""),
+            ("explore", "model", "", "-o", "out"),
+            ("demo", "-o", ""),
+        ],
+    )
+    def test_an_empty_path_is_not_the_current_folder(
+        self, command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 2
+        assert "the path is empty" in done.output
+        assert list(tmp_path.iterdir()) == []
 
     def test_usage(self, tiny_model: Path) -> None:
         assert "No such command 'bild'" in refused("bild")

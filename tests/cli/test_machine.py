@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
+import pytest
+from typer.testing import CliRunner
 
+from headrace import __version__
 from headrace.build.steps import STEPS
 from headrace.cli import app
 
@@ -43,6 +46,12 @@ def test_every_command_prints_a_document(tiny_model: Path, tmp_path: Path) -> No
     assert "README.md" in document("init", tmp_path / "project")["files"]
     schema = headrace("schema")
     assert "target_fps" in json.loads(schema.stdout)["properties"]
+
+
+@pytest.mark.parametrize("options", [("--version", "--json"), ("--json", "--version")])
+def test_the_version_is_a_document_too(options: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(app, options)
+    assert json.loads(done.stdout) == {"command": "version", "ok": True, "version": __version__}
 
 
 def test_every_command_has_the_option() -> None:

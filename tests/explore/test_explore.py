@@ -167,6 +167,11 @@ def test_a_killed_process_is_tried_again(
     assert sorted(started) == [0, 0, 1, 1, 2]
 
 
+def test_fewer_than_no_processes() -> None:
+    with pytest.raises(InputError, match=r"jobs=-1: expected a number of processes, or 0 for one a processor"):
+        LocalRunner(jobs=-1)
+
+
 def test_a_process_that_ends_badly(models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runners_module, "write_point", lambda point, folder: None)
     found = explore(sweep_of(models), tmp_path / "out", LocalRunner(jobs=2))

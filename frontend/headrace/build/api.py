@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -11,7 +10,7 @@ from headrace.build.config import CONFIG_FILE, BuildConfig, Folding, read_config
 from headrace.build.design import Design
 from headrace.build.journal import Journal
 from headrace.build.listeners import attended_journal
-from headrace.build.output import FOLDING_FILE, MARKER, staged, write_files
+from headrace.build.output import FOLDING_FILE, MARKER, named_folder, staged, write_files
 from headrace.build.report import REPORT_PAGE, report_files
 from headrace.build.running import check_settings, resumed, run_steps
 from headrace.build.state import BuildState
@@ -113,9 +112,7 @@ def build(
     target = output_dir if output_dir is not None else config.output_dir
     if target is None:
         raise InputError("setting 'output_dir' is missing: the folder to write")
-    if not isinstance(target, str | os.PathLike):
-        raise InputError(f"setting 'output_dir': expected a path, not {type(target).__name__}")
-    folder = Path(target)
+    folder = named_folder(target, "output_dir")
     journal = journal or Journal()
     check_settings(config)
     with staged(folder, upon_earlier=config.start_step is not None) as scratch:

@@ -37,6 +37,19 @@ _HERE = -100  # AT_FDCWD
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
+def named_folder(path: object, setting: str) -> Path:
+    """*path* as a folder to write.
+
+    Raises:
+        InputError: when it is no path, or empty, which would be the current folder; names the *setting*.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"setting '{setting}': expected a path, not {type(path).__name__}")
+    if not os.fspath(path):
+        raise InputError(f"setting '{setting}': the path is empty")
+    return Path(path)
+
+
 def check_replaceable(folder: Path) -> None:
     """Refuse to write over anything that is not an earlier build.
 

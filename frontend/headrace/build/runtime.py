@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.build.output import FOLDING_FILE
+from headrace.build.output import FOLDING_FILE, named_folder
 from headrace.codegen.control import MAP_JSON, address_map
 from headrace.codegen.names import Namespace
 from headrace.codegen.plan import Plan
@@ -100,13 +100,14 @@ def write_runtime_weights(weights: Mapping[str, LayerWeights], folder: str | Pat
     """Write *weights* as files that the driver loads; returns their paths.
 
     Raises:
-        InputError: when the folder cannot be written.
+        InputError: when the folder cannot be written, or its path is empty.
     """
+    target = named_folder(folder, "folder")
     paths = []
     try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
         for entry in weights.values():
-            paths.append(Path(folder) / entry.file)
+            paths.append(target / entry.file)
             paths[-1].write_text(entry.text, encoding="ascii")
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from error

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from headrace import __version__
 from headrace.cli.endings import interrupted
-from headrace.cli.session import Session, with_options
+from headrace.cli.session import Session, told_as_json, with_options
 
 _PYDANTIC = "Value error, "
 """What pydantic puts before the sentence of whoever checked a value; newer releases of typer show it."""
@@ -24,6 +24,14 @@ class _Commands(TyperGroup):
         Session.begin()  # before the first option is read
         with _remembered():
             return super().make_context(*arguments, **options)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        rest = super().parse_args(ctx, args)
+        if ctx.params["version"]:  # once all options are read: one of them may ask for JSON
+            if not told_as_json("version", lambda: {"version": __version__}):
+                typer.echo(f"headrace {__version__}")
+            raise typer.Exit
+        return rest
 
     def invoke(self, ctx: Any) -> object:  # typer has a click of its own, whose name is private
         try:
@@ -60,17 +68,9 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"headrace {__version__}")
-        raise typer.Exit
-
-
 @app.callback()
 @with_options
 def _globals(
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     """Carry a low-bit network to simulated, bit-exact FPGA dataflow hardware."""

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -58,10 +58,26 @@ def _options(
     """The options that every command takes."""
 
 
+def _path(text: object) -> Path:
+    """A path of the command line; an empty one, as of a variable that is not set, would be the current folder."""
+    if not str(text):
+        raise typer.BadParameter("the path is empty")
+    return Path(str(text))
+
+
+def _of_paths(kind: object) -> bool:
+    return kind is Path or any(map(_of_paths, get_args(kind)))
+
+
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """*command* as typer shall see it: with the options that every command takes, whose callbacks tell the session."""
+    """*command* as typer shall see it: with the options that every command takes, whose callbacks tell the session, and
+    with paths that are not empty."""
     own, common = (inspect.signature(function, eval_str=True) for function in (command, _options))
     parameters = [*own.parameters.values(), *common.parameters.values()]
+    for annotation in (parameter.annotation for parameter in parameters):
+        kind, info = get_args(annotation)
+        if _of_paths(kind):
+            info.parser = _path
 
     @wraps(command)
     def run(**values: object) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from headrace.build.arrays import read_arrays
 from headrace.build.journal import Journal
+from headrace.build.output import named_folder
 from headrace.build.validation import check_labels, read_labels
 from headrace.errors import InputError, counted
 from headrace.explore.pareto import Direction, pareto_front
@@ -129,7 +130,7 @@ def explore(
 
     if not isinstance(sweep, Sweep):
         sweep = Sweep.checked(sweep, "the sweep")
-    folder, journal = Path(output_dir), journal or Journal()
+    folder, journal = named_folder(output_dir, "output_dir"), journal or Journal()
     points = points_of(sweep)
     try:
         (folder / POINTS).mkdir(parents=True, exist_ok=True)

@@ -43,9 +43,17 @@ class _Running:
 
 @dataclass(frozen=True)
 class LocalRunner:
-    """A process for each point, *jobs* at a time (0 is one for every processor)."""
+    """A process for each point, *jobs* at a time (0 is one for every processor).
+
+    Raises:
+        InputError: for fewer.
+    """
 
     jobs: int = 0
+
+    def __post_init__(self) -> None:
+        if self.jobs < 0:
+            raise InputError(f"jobs={self.jobs}: expected a number of processes, or 0 for one a processor")
 
     def run(self, points: Sequence[Point]) -> Iterator[Result]:
         """The results as they come; processes still running are stopped when the caller stops."""
