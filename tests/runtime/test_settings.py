@@ -20,6 +20,7 @@ from headrace.board.bitstream import board_files
 from headrace.board.boards import find_board
 from headrace.build.config import BuildConfig
 from headrace.build.design import Design
+from headrace.codegen.design import generate
 from headrace.errors import FoldingError, HeadraceError, InputError, UnsupportedError
 from headrace.ingest import from_proto
 from headrace.ir import IntRange
@@ -109,17 +110,66 @@ def test_type_without_the_setting_is_noted() -> None:
 
 
 def test_cpp_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedError, match=r"'fc0'.*runtime_writeable_weights=1 is made in SystemVerilog only"):
-        _ = designed(folding={"fc0": {"runtime_writeable_weights": 1}}, backend="hls").plan
-    with pytest.raises(UnsupportedError, match=r"'act0'.*made in SystemVerilog only"):
-        _ = designed(folding={"act0": {"runtime_writeable_weights": 1}}, backend="both").plan
+    """Before anything is generated; what is left for the generator says it, too."""
+    refused = r"'fc0': runtime_writeable_weights=1 is not possible: the backend is 'hls'.*folding dictionary, key \"fc0"
+    with pytest.raises(FoldingError, match=refused):
+        _ = designed(folding={"fc0": {"runtime_writeable_weights": 1}}, backend="hls").integer
+    with pytest.raises(FoldingError, match=r"'act0': .* the backend is 'both'.*accepted: backend 'rtl'"):
+        _ = designed(folding={"Defaults": {"runtime_writeable_weights": [1, ["Thresholding"]]}}, backend="both").integer
     mixed = {"act0": {"runtime_writeable_weights": 1, "backend": "hls"}}
-    with pytest.raises(UnsupportedError, match=r"'act0'.*made in SystemVerilog only"):
-        _ = designed(folding=mixed).plan
+    with pytest.raises(FoldingError, match=r"'act0' \(Threshold.*made in SystemVerilog only.*dictionary, key \"act0"):
+        _ = designed(folding=mixed).folded
+    with pytest.raises(UnsupportedError, match=r"'fc0'.*runtime_writeable_weights=1 is made in SystemVerilog only"):
+        generate(designed(folding={"fc0": {"runtime_writeable_weights": 1}}).hardware, backend="hls")
     with pytest.raises(InputError, match="'performance_counters' and 'backend' exclude each other"):
         _ = designed(performance_counters=True, backend="hls").plan
     both = designed(performance_counters=True, backend="both").plan
     assert "control.json" in both.files
+
+
+@pytest.mark.parametrize(
+    ("setting", "file", "text"),
+    [
+        ({"backend": "hls"}, "folding.json", '{"fc0": {"runtime_writeable_weights": 1}}'),
+        ({}, "layers.json", '{"MVAU_0": {"preferred_impl_style": "hls"}}'),
+    ],
+)
+def test_cpp_is_refused_before_anything_is_written(setting: Any, file: str, text: str, tmp_path: Path) -> None:
+    folding, layers_file = tmp_path / "folding.json", tmp_path / "layers.json"
+    folding.write_text('{"fc0": {"runtime_writeable_weights": 1}}')
+    layers_file.write_text("{}")
+    (tmp_path / file).write_text(text)
+    settings = {"folding_config_file": folding, "specialize_layers_config_file": layers_file, **setting}
+    with pytest.raises(FoldingError, match=rf"layer 'fc0'.*Set in .*{file}, key"):
+        headrace.build(MLP, tmp_path / "out", **settings)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("folding", "message"),
+    [
+        ({"runtime_writeable_weights": 1, "weightDataType": "INT2"}, "INT2 does not hold its weights"),
+        ({"runtime_writeable_weights": 1, "weightDataType": "INT40"}, "'INT40' cannot be written"),
+        ({"runtime_writeable_weights": 1, "weightDataType": "int"}, "'int' is no type"),
+    ],
+)
+def test_what_refuses_a_type_names_its_file(folding: Any, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"MVAU_0": folding}))
+    with pytest.raises(FoldingError, match=rf"layer 'fc0'.*{message}.*\. Set in {path}, key \"MVAU_0\"\.$"):
+        _ = designed(folding=path).integer
+
+
+def test_a_style_is_named_once() -> None:
+    folding = {"fc0": {"runtime_writeable_weights": 1, "PE": 8, "SIMD": 12, "style": "graph"}}
+    with pytest.raises(FoldingError, match=r"^layer 'fc0' \(MVAU\): style 'graph' does not fit"):
+        _ = designed(folding=folding).hardware
+    with pytest.raises(FoldingError, match=r"^layer 'fc0' \(MVAU\): ram_style='blok' is not one of"):
+        _ = designed(folding={"fc0": {"ram_style": "blok"}}).hardware
+    with pytest.raises(FoldingError, match=r"^layer 'act0' \(Thresholding\): style 'lines' is not known; possible:"):
+        _ = designed(folding={"act0": {"style": "lines"}}).hardware
+    with pytest.raises(FoldingError, match=r"^layer 'fc0' \(MVAU\): style=3 must be a word"):
+        _ = designed(folding={"fc0": {"style": 3}}).hardware
 
 
 def test_a_board_without_a_way_in_is_refused() -> None:

@@ -132,7 +132,11 @@ class Design:
         graph = to_hardware(plain.partition().core).graph
         if kept is not None:
             return asked_writable(graph, kept, file=FOLDING_FILE)
-        return asked_writable(graph, folding, config.folding_reading, config.folding_source)
+        found = asked_writable(graph, folding, config.folding_reading, config.folding_source)
+        if found and config.backend != "rtl":
+            why = f"the backend is '{config.backend}', and in C++ constants stay what they are"
+            raise next(iter(found.values())).refused(why, "backend 'rtl'")
+        return found
 
     @cached_property
     def parts(self) -> Partition:

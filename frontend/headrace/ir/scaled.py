@@ -173,16 +173,17 @@ class Writable:
     Attributes:
         node: of the integer graph.
         weights: integers that any weight may become; None for all of the narrowest type that holds those there are.
+        hint: a sentence for messages: where that was said.
     """
 
     node: str
     weights: IntRange | None = None
+    hint: str = ""
 
     def refused(self, reason: str, accepted: str) -> FoldingError:
         """That it cannot be, as an error."""
-        return FoldingError(
-            f"layer '{self.node}': runtime_writeable_weights=1 is not possible: {reason}; accepted: {accepted}"
-        )
+        text = f"layer '{self.node}': runtime_writeable_weights=1 is not possible: {reason}; accepted: {accepted}"
+        return FoldingError(f"{text}. {self.hint}" if self.hint else text)
 
     def weight_range(self, weights: Int) -> IntRange:
         """Range of the constants that may take the place of *weights*.

@@ -83,9 +83,10 @@ def weight_settings(writable: IntRange | None) -> dict[str, object]:
     return {SETTING: 1, TYPE_SETTING: writable.type_name}
 
 
+NOT_IN_CPP = f"with {SETTING}=1 is made in SystemVerilog only; use the backend 'rtl' for it, or leave {SETTING} out"
+"""What is wrong with C++ that is asked of a layer with writable constants."""
+
+
 def not_in_cpp(layer: Layer) -> UnsupportedError:
-    """The error of C++ that is asked of a layer with writable constants; says what would be accepted."""
-    return UnsupportedError(
-        f"layer kind {layer.kind} with {SETTING}=1 is made in SystemVerilog only; use the backend 'rtl' for it, or "
-        f"leave {SETTING} out"
-    )
+    """That as the error of a layer."""
+    return UnsupportedError(f"layer kind {layer.kind} {NOT_IN_CPP}")

@@ -82,7 +82,7 @@ class Thresholding(StyledPointwise):
                 raise ValueError(f"{values.shape[0]} rows of thresholds, bases or steps for {channels} channels")
         self.check_pe()
         if self.style not in ("auto", *STYLES):
-            raise ValueError(f"style {self.style!r}; possible: {', '.join(STYLES)}")
+            raise ValueError(f"style {self.style!r} is not known; possible: {', '.join(STYLES)}")
         if self.style in ("line", "table") and self.style not in self.legal_styles:
             reason = "the thresholds are not on a line" if self.style == "line" else "the input is too wide"
             raise ValueError(f"style {self.style!r}: {reason}; possible: {', '.join(self.legal_styles)}")

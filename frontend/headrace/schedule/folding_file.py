@@ -22,7 +22,7 @@ from headrace.errors import FoldingError, did_you_mean
 from headrace.ir import Graph
 from headrace.layers.base import Layer, layer_types
 from headrace.layers.fifo import STYLES
-from headrace.layers.runtime import SETTING
+from headrace.layers.runtime import NOT_IN_CPP, SETTING
 from headrace.schedule.folding_keys import (
     BACKEND_KEYS,
     DEFAULTS,
@@ -231,6 +231,8 @@ def apply_folding(
         if backend:
             backends[node] = backend
         folded[node] = _fold(node, layer, {**defaults, **values}, (file, key), tolerant, notes)
+        if backend == "hls" and layer.parameters:
+            raise FoldingError(f"layer '{node}' ({layer.kind}) {NOT_IN_CPP}. Set in {file}, key \"{key}\".")
     _follow(graph, folded, explicit)
     return Applied(rebuild(graph, folded), tuple(notes), backends, fifos)
 
@@ -359,10 +361,13 @@ def _whole(layer: Layer, name: str, whole: int) -> str:
 
 
 def _with_option(layer: Layer, name: str, value: object, where: str, hint: str) -> Layer:
+    if not isinstance(value, str):
+        raise FoldingError(f"{where}: {name}={value!r} must be a word. {hint}")
     try:
         return replace(layer, **{name.lower(): value})
-    except (ValueError, TypeError, FoldingError) as error:
-        raise FoldingError(f"{where}: {name}={value!r} is not accepted: {error}. {hint}") from error
+    except (ValueError, FoldingError) as error:  # which names the value itself
+        reason = str(error).removeprefix(f"{layer.kind}: ")
+        raise FoldingError(f"{where}: {reason}. {hint}") from error
 
 
 def _follow(graph: Graph, folded: dict[str, Layer], explicit: set[str]) -> None:

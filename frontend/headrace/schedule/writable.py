@@ -63,7 +63,7 @@ def _writable(node: str, layer: Layer, values: Settings, hint: str) -> Writable:
             f"mem_mode out. {hint}"
         )
     given = values.get(TYPE_SETTING, "")
-    return Writable(node, _weight_type(given, where, hint) if given and layer.weight_bits_a_pe else None)
+    return Writable(node, _weight_type(given, where, hint) if given and layer.weight_bits_a_pe else None, hint)
 
 
 def _weight_type(name: object, where: str, hint: str) -> IntRange:
