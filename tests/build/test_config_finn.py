@@ -10,8 +10,9 @@ import pytest
 
 import headrace.build as build
 import headrace.build.config as build_cfg
-from headrace.build.config import BuildConfig, DataflowBuildConfig, config_schema, field_texts, read_finn_config
+from headrace.build.config import BuildConfig, DataflowBuildConfig, read_finn_config
 from headrace.build.finn_settings import FinnSettings, Refused
+from headrace.build.schema import config_schema, field_texts
 from headrace.errors import HeadraceError, InputError
 
 DEFAULTS: dict[str, Any] = {

@@ -17,9 +17,10 @@ import pytest
 from onnx import helper, numpy_helper
 from tests.models import quantized_mlp
 
-from headrace.build.config import BuildConfig, field_texts
+from headrace.build.config import BuildConfig
 from headrace.build.design import Design
 from headrace.build.finn_steps import build_dataflow_step_lookup
+from headrace.build.schema import field_texts
 from headrace.build.steps import STEPS
 from headrace.build.vocabulary import VerificationStepType
 from headrace.cli import Example, app

@@ -14,7 +14,7 @@ from headrace.build.output import FOLDING_FILE, MARKER, named_folder, staged, wr
 from headrace.build.report import REPORT_PAGE, report_files
 from headrace.build.running import check_settings, resumed, run_steps
 from headrace.build.state import BuildState
-from headrace.build.vocabulary import DataflowOutputType, VerificationStepType
+from headrace.build.vocabulary import DataflowOutputType, LargeFIFOMemStyle, VerificationStepType
 from headrace.codegen.design import Backend
 from headrace.errors import InputError, counted
 from headrace.schedule import read_folding
@@ -41,6 +41,7 @@ class BuildSettings(TypedDict, total=False):
     fit_part: str | None
     resource_limits: Mapping[str, float] | None
     mvau_wwidth_max: int | None
+    large_fifo_mem_style: LargeFIFOMemStyle | str | None
     performance_counters: bool
     backend: Backend
     generate_outputs: list[DataflowOutputType | str]

@@ -6,10 +6,7 @@ here under FINN's names, so that a build script changes its imports and nothing 
 
 from __future__ import annotations
 
-import inspect
 import json
-import re
-import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
@@ -18,7 +15,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, Validation
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
-from headrace.build.finn_settings import FinnSettings, Lenient, foreign_texts
+from headrace.build.finn_settings import FinnSettings, Lenient
 from headrace.build.vocabulary import (
     AutoFIFOSizingMethod,
     DataflowOutputType,
@@ -92,10 +89,13 @@ class BuildConfig(FinnSettings):
         fpga_part: or its part, by ordering code; the design itself is the same for every device.
         fit_part: part or board whose resources the design must fit, by the estimates; without a target rate the design
             becomes as fast as fits.
-        resource_limits: most of each resource that the design may take: ``lut``, ``ff``, ``dsp``, ``bram18``.
+        resource_limits: most of each resource that the design may take: ``lut``, ``ff``, ``dsp``, ``bram18``,
+            ``uram``.
         specialize_layers_config_file: JSON file that says, as FINN's, whether a layer is made in RTL or in C++
             (``preferred_impl_style``); read like a folding file.
         mvau_wwidth_max: most bits of weights that one PE reads a cycle when folding for a rate; None for any number.
+        large_fifo_mem_style: what FIFOs of more than 256 words are made of, where the folding does not say: ``auto``,
+            ``block``, ``distributed`` or ``ultra``.
         standalone_thresholds: whether numbers in a folding file of FINN count all thresholds, or (False) only those
             that follow no matrix-vector unit. Here thresholds always are layers of their own.
         finn_compatible: reads folding files as FINN does: what fits no layer is a warning, not an error; a rate out of
@@ -137,6 +137,7 @@ class BuildConfig(FinnSettings):
     fit_part: str | None = None
     resource_limits: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] | None = None
     mvau_wwidth_max: Annotated[int, Field(ge=1)] | None = None
+    large_fifo_mem_style: Annotated[LargeFIFOMemStyle, Lenient] | None = LargeFIFOMemStyle.AUTO
     standalone_thresholds: bool | None = False
     finn_compatible: bool = False
     performance_counters: bool = False
@@ -326,25 +327,6 @@ def read_finn_config(path: Path) -> DataflowBuildConfig:
         InputError: when they cannot be read.
     """
     return _from_json(_text(path), str(path), DataflowBuildConfig).relative_to(path.parent)
-
-
-def field_texts() -> dict[str, str]:
-    """What every setting means, or why it has no meaning here, by name."""
-    section = inspect.cleandoc(BuildConfig.__doc__ or "").split("Attributes:\n")[1]
-    entries = re.split(r"\n(?=    \w)", textwrap.dedent(section).replace("\n    ", " "))
-    texts = {}
-    for entry in re.findall(r"^(\w[\w, ]*): (.*)$", "\n".join(entries), re.MULTILINE):
-        texts.update(dict.fromkeys(entry[0].split(", "), entry[1]))
-    return {**texts, **foreign_texts()}
-
-
-def config_schema() -> str:
-    """The JSON schema of configuration files, as the package has it in ``config.schema.json``."""
-    schema = BuildConfig.model_json_schema()
-    for name, text in field_texts().items():
-        schema["properties"][name]["description"] = text
-    schema["description"] = "Settings of a build of Headrace."
-    return json.dumps(schema, indent=2) + "\n"
 
 
 def _text(path: Path) -> str:

@@ -154,7 +154,10 @@ class Design:
         Raises:
             UnsupportedError: as :attr:`parts`, or when an integer operator has no layer.
         """
-        return replace(to_hardware(self.parts.core, self._pixels()), counters=self.config.performance_counters)
+        config = self.config
+        large = config.large_fifo_mem_style or "auto"
+        plain = to_hardware(self.parts.core, self._pixels())
+        return replace(plain, counters=config.performance_counters, large_fifos=str(large))
 
     def _pixels(self) -> dict[str, int]:
         """How many pixels operators make at once: as a folding says, the rate needs, or the device allows."""

@@ -15,7 +15,6 @@ from pydantic import BaseModel, Field
 from headrace.build.vocabulary import (
     AutoFIFOSizingMethod,
     FpgaMemoryType,
-    LargeFIFOMemStyle,
     ShellFlowType,
     VitisOptStrategyCfg,
 )
@@ -66,10 +65,6 @@ class FinnSettings(BaseModel):
         AutoFIFOSizingMethod.LARGEFIFO_RTLSIM
     )
     live_fifo_sizing: Annotated[bool | None, NoEffect(_FIFO)] = False
-    large_fifo_mem_style: Annotated[
-        Annotated[LargeFIFOMemStyle, Lenient] | None,
-        NoEffect("the synthesis tool chooses the memory of a FIFO by its size"),
-    ] = LargeFIFOMemStyle.AUTO
     fifosim_input_throttle: Annotated[bool | None, NoEffect(_FIFO)] = True
     fifosim_n_inferences: Annotated[int | None, NoEffect(_FIFO)] = None
     fifosim_save_waveform: Annotated[bool | None, NoEffect(_FIFO)] = False

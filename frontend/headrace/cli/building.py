@@ -43,7 +43,8 @@ def build(
         str | None, typer.Option("--fit", metavar="PART", help="Part or board whose resources the design must fit.")
     ] = None,
     limit: Annotated[
-        list[str] | None, typer.Option("--limit", metavar="lut=N", help="Most of a resource: lut, ff, dsp, bram18.")
+        list[str] | None,
+        typer.Option("--limit", metavar="lut=N", help="Most of a resource: lut, ff, dsp, bram18, uram."),
     ] = None,
     backend: Annotated[
         Generated | None,
@@ -80,6 +81,6 @@ def build(
 
 def schema() -> None:
     """Print the JSON schema of configuration files, for editors and checkers."""
-    from headrace.build.config import config_schema
+    from headrace.build.schema import config_schema
 
     say(config_schema())

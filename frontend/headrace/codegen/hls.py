@@ -48,11 +48,13 @@ TAKEN = frozenset(
 
 @dataclass(frozen=True)
 class Wire:
-    """An ``hls::stream`` between two functions: the signal it is named after, its words, and how many it holds."""
+    """An ``hls::stream`` between two functions: the signal it is named after, its words, how many it holds, and in what
+    it keeps them (empty: the tool chooses)."""
 
     name: str
     stream: StreamType
     depth: int
+    storage: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +146,7 @@ def assemble_hls(top: Top, sideband: bool = True) -> HlsTop:
         FoldingError: when words are wider than HLS accepts.
     """
     calls = {instance.node: _call(instance) for instance in top.instances}
-    carriers, depths = _carriers(top, calls)
+    carriers, depths, storages = _carriers(top, calls)
     identifiers = Namespace((*TAKEN, top.module))
     name = top.module if top.module.lower() not in TAKEN else identifiers.new(f"{top.module}_top")
     ends = _Ends(carriers, identifiers, sideband, "" if sideband else f"{top.module}_")
@@ -154,7 +156,11 @@ def assemble_hls(top: Top, sideband: bool = True) -> HlsTop:
         if isinstance(call, HlsCall):
             processes.append(_process(instance, call, carriers, identifiers))
     processes += [ends.writer(b) for b in top.outputs]
-    wires = tuple(Wire(s, stream, max(depths[s], SHALLOWEST)) for s, stream in _streams(top) if carriers[s] == s)
+    wires = tuple(
+        Wire(s, stream, max(depths[s], SHALLOWEST), storages.get(s, ""))
+        for s, stream in _streams(top)
+        if carriers[s] == s
+    )
     for wire in wires:
         _check_width(wire)
     return HlsTop(name, top.inputs, top.outputs, wires, tuple(processes), carriers, sideband)
@@ -171,24 +177,28 @@ def _streams(top: Top) -> list[tuple[str, StreamType]]:
     return [*((b.wire, b.stream) for b in top.inputs), *((w.signal, w.stream) for w in top.wires)]
 
 
-def _carriers(top: Top, calls: Mapping[str, HlsCall | HlsStream]) -> tuple[dict[str, str], dict[str, int]]:
-    """By signal, the stream that carries it, and by stream its depth: FIFOs are no functions.
+def _carriers(
+    top: Top, calls: Mapping[str, HlsCall | HlsStream]
+) -> tuple[dict[str, str], dict[str, int], dict[str, str]]:
+    """By signal, the stream that carries it, and by stream its depth and its storage: FIFOs are no functions.
 
     A module in RTL may have a buffer before it, which the FIFO depths rely on. What the function's own does not hold of
     that, its stream does.
     """
     carriers = {signal: signal for signal, _ in _streams(top)}
     depths = dict.fromkeys(carriers, 0)
+    storages: dict[str, str] = {}
     for instance in top.instances:
         call = calls[instance.node]
         if isinstance(call, HlsStream):
             carrier = carriers[instance.inputs[0]]
             carriers[instance.outputs[0]] = carrier
             depths[carrier] += call.depth
+            storages[carrier] = call.storage
             continue
         for signal, room in zip(instance.inputs, token_times(instance.layer).room, strict=True):
             depths[carriers[signal]] += max(room - call.held, 0)
-    return carriers, depths
+    return carriers, depths, storages
 
 
 def _check_width(wire: Wire) -> None:

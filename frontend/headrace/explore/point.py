@@ -179,5 +179,5 @@ def _synthesised(design: Design, family: str) -> dict[str, float]:
     if found.failed:
         raise ToolError("; ".join(unit.error for unit in found.failed))
     total = found.total
-    used = {"lut": total.luts, "ff": total.ff, "dsp": total.dsp, "bram18": total.bram18}
+    used = {"lut": total.luts, "ff": total.ff, "dsp": total.dsp, "bram18": total.bram18, "uram": total.uram}
     return {f"synthesised_{name}": float(value) for name, value in used.items()}

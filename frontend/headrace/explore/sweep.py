@@ -26,14 +26,15 @@ MOST_VALUES = 100_000
 """Values in a sweep, and combinations of them."""
 
 MEASURES = (
-    "fps", "interval", "latency", "lut", "ff", "dsp", "bram18", "measured_interval", "measured_latency", "measured_fps",
-    "synthesised_lut", "synthesised_ff", "synthesised_dsp", "synthesised_bram18", "accuracy",
+    "fps", "interval", "latency", "lut", "ff", "dsp", "bram18", "uram", "measured_interval", "measured_latency",
+    "measured_fps", "synthesised_lut", "synthesised_ff", "synthesised_dsp", "synthesised_bram18", "synthesised_uram",
+    "accuracy",
 )  # fmt: skip
 """What a point can be judged by."""
 
 SETTINGS = (
     "target_fps", "clock_mhz", "synth_clk_period_ns", "folding", "fit_part", "resource_limits", "mvau_wwidth_max",
-    "backend", "seed",
+    "large_fifo_mem_style", "backend", "seed",
 )  # fmt: skip
 """Settings of a build that change the design."""
 

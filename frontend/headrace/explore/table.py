@@ -16,7 +16,10 @@ from headrace.explore.numbers import number
 from headrace.explore.page import columns, varied
 from headrace.explore.point import Result
 
-SHOWN = ("interval", "latency", "fps", "lut", "ff", "dsp", "bram18", "measured_interval", "synthesised_lut", "accuracy")
+SHOWN = (
+    "interval", "latency", "fps", "lut", "ff", "dsp", "bram18", "uram", "measured_interval", "synthesised_lut",
+    "accuracy",
+)  # fmt: skip
 """Measures with a column, besides the objectives; the page has all."""
 
 NAMED = 4

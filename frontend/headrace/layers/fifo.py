@@ -17,6 +17,9 @@ from headrace.layers.memory import check_ram_style, index_bits, memory_resources
 STYLES = ("auto", "registers", "srl", "distributed", "block", "ultra")
 """Where the words of a FIFO of more than two can be; the names are those of FINN and of synthesis attributes."""
 
+HLS_STORAGE = {"srl": "srl", "distributed": "lutram", "block": "bram", "ultra": "uram"}
+"""What Vitis HLS calls the same; it has no FIFO of flip-flops."""
+
 SRL_WORDS = 128
 """Most words for which shift registers are considered: past that a look-up table more is in the way of every bit."""
 
@@ -151,7 +154,8 @@ class FIFO(Layer):
         return RtlModule("fifo.sv.j2", context, library=library)
 
     def hls(self) -> HlsStream:
-        return HlsStream(self.depth)
+        asked = self.ram_style if self.depth > 2 else ""
+        return HlsStream(self.depth, HLS_STORAGE.get(asked, ""))
 
 
 def _places(words: int, bits: int, style: str) -> int:

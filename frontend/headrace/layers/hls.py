@@ -66,9 +66,13 @@ class HlsCall:
 
 @dataclass(frozen=True)
 class HlsStream:
-    """A layer that is no function of its own: its input is its output, a stream that holds ``depth`` words."""
+    """A layer that is no function of its own: its input is its output, a stream that holds ``depth`` words.
+
+    ``storage`` is what it is made of, as Vitis HLS names it; empty where the tool may choose.
+    """
 
     depth: int
+    storage: str = ""
 
 
 SETTLING = 3

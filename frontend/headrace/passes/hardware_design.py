@@ -50,6 +50,7 @@ class HardwareDesign:
         backends: ``"rtl"`` or ``"hls"`` for the layers of which one was asked for.
         pixels: how many pixels an operator makes at once, by its node, where it is more than one.
         fifos: settings of FIFOs that are put in later, by kind and number, or by kind for those that have none.
+        large_fifos: ``ram_style`` of large FIFOs of which nothing else is said.
         counters: whether the design counts what happens on its streams.
     """
 
@@ -61,6 +62,7 @@ class HardwareDesign:
     backends: Mapping[str, str] = field(default_factory=dict)
     pixels: Mapping[str, int] = field(default_factory=dict)
     fifos: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    large_fifos: str = "auto"
     counters: bool = False
 
     def with_graph(self, graph: Graph) -> HardwareDesign:

@@ -16,7 +16,7 @@ from headrace.schedule.performance import Performance, performance
 from headrace.schedule.solver import Folded, FoldingProblem
 from headrace.schedule.widths import insert_width_converters
 
-KINDS = ("lut", "ff", "dsp", "bram18")
+KINDS = ("lut", "ff", "dsp", "bram18", "uram")
 
 REWEIGHTED = 4
 """Most times that the scarcest resource is made more expensive before a rate counts as out of reach."""
@@ -43,7 +43,7 @@ class Budget:
 
         Args:
             part: as :func:`~headrace.schedule.parts.find_part` takes it.
-            limits: by kind (``lut``, ``ff``, ``dsp``, ``bram18``), at most what the part has.
+            limits: by kind (``lut``, ``ff``, ``dsp``, ``bram18``, ``uram``), at most what the part has.
 
         Raises:
             FoldingError: for an unknown part or kind, or a limit that is negative.
@@ -72,8 +72,24 @@ class Budget:
         return replace(self, available=Resources(**left))
 
 
+@dataclass(frozen=True)
+class Extras:
+    """What a design takes besides its layers: counters of its streams, and FIFOs, the large ones of *large_fifos*."""
+
+    counters: bool = False
+    large_fifos: str = "auto"
+
+    def performance(self, graph: Graph) -> Performance:
+        """Of *graph* with all of that."""
+        return performance(insert_fifos(insert_width_converters(graph), large=self.large_fifos), self.counters)
+
+
 def solve_within(
-    graph: Graph, budget: Budget, target: int | None = None, limits: Limits | None = None, counters: bool = False
+    graph: Graph,
+    budget: Budget,
+    target: int | None = None,
+    limits: Limits | None = None,
+    extras: Extras | None = None,
 ) -> Graph:
     """*graph* folded so that it fits *budget*: for *target* as cheaply as known, without one as fast as fits.
 
@@ -84,12 +100,13 @@ def solve_within(
         budget: the most that may be taken.
         target: cycles a frame.
         limits: widths that no layer may exceed.
-        counters: whether the design counts what happens on its streams, which takes resources too.
+        extras: what takes resources besides.
 
     Raises:
         FoldingError: when even the smallest folding, or that for *target*, does not fit; names the resource and the
             layer that takes most of it.
     """
+    extras = extras or Extras()
     problem = FoldingProblem(graph, limits)
     left, whole = budget, None
     for _ in range(CORRECTED):
@@ -101,14 +118,14 @@ def solve_within(
         found = fits(target) if target is not None else _fastest(problem.range, fits)
         if found is None:
             break
-        whole = performance(insert_fifos(insert_width_converters(found.graph)), counters)
+        whole = extras.performance(found.graph)
         if not budget.exceeded(whole.resources):
             return found.graph
         deeper = {kind: max(getattr(whole.resources, kind) - getattr(found.resources, kind), 0.0) for kind in KINDS}
         left = budget.less(Resources(**deeper))
     if whole is None:
         smallest = problem.solve(problem.range[1] if target is None else target)
-        whole = performance(insert_width_converters(smallest.graph), counters)
+        whole = performance(insert_width_converters(smallest.graph), extras.counters)
     raise _too_small(whole, budget, target)
 
 

@@ -20,11 +20,26 @@ SHALLOWEST = 2
 ROUNDS = 6
 """Most times that a schedule is made; the last time, every FIFO is taken to be slow."""
 
+LARGE = 256
+"""Words from which on a FIFO that holds more is a large one, as in FINN: its memory has a setting of its own."""
+
 HOPEFUL = 1.02
 """A schedule that does not hold and needs so many times the bits of the best is not made again."""
 
 HOPELESS, SOME_BITS = 1.5, 4096
 """A schedule is given up when up to some layer it needs so many times the bits of the best, and so many more."""
+
+
+@dataclass(frozen=True)
+class Styles:
+    """What FIFOs are to be made of (``ram_style``): some of them by link, of the others the large ones."""
+
+    by_link: Mapping[Link, str] = field(default_factory=dict)
+    large: str = "auto"
+
+    def of(self, link: Link, depth: int) -> str:
+        """The style of a FIFO of *depth* words."""
+        return self.by_link.get(link) or (self.large if depth > LARGE else "auto")
 
 
 @dataclass
@@ -39,22 +54,23 @@ class _Attempt:
     latency: dict[Link, int] = field(default_factory=dict)
     depths: Depths = field(default_factory=dict)
 
-    def holds(self, streams: Mapping[Link, StreamType], styles: Mapping[Link, str]) -> bool:
+    def holds(self, streams: Mapping[Link, StreamType], styles: Styles) -> bool:
         """Whether the schedule holds; if not, the FIFOs that were taken to be faster than they are will be slow."""
         depths = self.depths.items()
-        actual = {link: FIFO(streams[link], depth, styles.get(link, "auto")).latency for link, depth in depths}
+        actual = {link: FIFO(streams[link], depth, styles.of(link, depth)).latency for link, depth in depths}
         slow = {link: cycles for link, cycles in actual.items() if cycles > self.latency.get(link, 1)}
         self.latency |= slow
         return not slow
 
 
-def fifo_depths(graph: Graph, styles: Mapping[Link, str] | None = None) -> Depths:
-    """Words that each link of *graph* must hold; *styles* are the ``ram_style`` of FIFOs where it is not ``auto``.
+def fifo_depths(graph: Graph, styles: Styles | None = None) -> Depths:
+    """Words that each link of *graph* must hold, with FIFOs made in *styles*.
 
     Of the kinds of :class:`~headrace.schedule.steady.Pace`, all of which give schedules that are proven to be reached,
     the one that needs fewest bits is taken. A word passes a shallow FIFO faster than a deep one, and how long
     it takes decides how deep the FIFOs beside it must be: schedules are made again with the FIFOs that became deep.
     """
+    styles = styles or Styles()
     streams = {link: boundary_stream(graph, link) for link in links(graph)}
     passing = passing_links(graph)
     at_once = dict.fromkeys(passing, 0)
@@ -70,7 +86,7 @@ def fifo_depths(graph: Graph, styles: Mapping[Link, str] | None = None) -> Depth
         open_ = []
         needed = [sum(d * streams[link].word_bits for link, d in a.depths.items()) for a in attempts]
         for attempt, bits in zip(attempts, needed, strict=True):
-            if not attempt.holds(streams, styles or {}):
+            if not attempt.holds(streams, styles):
                 if bits <= HOPEFUL * min(needed) and (fewest is None or bits < fewest):
                     open_.append(attempt)
             elif fewest is None or bits < fewest:
@@ -100,13 +116,14 @@ def _attempt(graph: Graph, attempts: list[_Attempt], streams: Mapping[Link, Stre
     attempts[:] = [attempt for number, attempt in enumerate(attempts) if number not in given_up]
 
 
-def insert_fifos(graph: Graph, settings: Mapping[str, Mapping[str, str]] | None = None) -> Graph:
+def insert_fifos(graph: Graph, settings: Mapping[str, Mapping[str, str]] | None = None, large: str = "auto") -> Graph:
     """*graph* with a FIFO on every link that is not a mere wire, and the depths that :func:`fifo_depths` computes.
 
     Args:
         graph: folded layers and width converters.
         settings: ``ram_style`` of FIFOs by ``FIFO_number`` in topological order, with the node that was meant as
             ``layer`` where it is known, and for all others under ``FIFO``.
+        large: ``ram_style`` of FIFOs of more than :data:`LARGE` words, where *settings* say nothing of them.
 
     Raises:
         FoldingError: when there is no FIFO of this number, or it is another one.
@@ -123,15 +140,19 @@ def insert_fifos(graph: Graph, settings: Mapping[str, Mapping[str, str]] | None 
 
     whole = insert_layers(graph, wanted)
     found = fifos(whole)
-    styles = _styles([*found], settings or {})
-    depths = fifo_depths(graph, {placed[id(fifo)]: styles[node] for node, fifo in found.items()})
-    final = {node: replace(f, depth=depths[placed[id(f)]], ram_style=styles[node]) for node, f in found.items()}
+    asked = _asked_styles([*found], settings or {})
+    styles = Styles({placed[id(fifo)]: asked[node] for node, fifo in found.items()}, large)
+    depths = fifo_depths(graph, styles)
+    final = {}
+    for node, fifo in found.items():
+        link = placed[id(fifo)]
+        final[node] = replace(fifo, depth=depths[link], ram_style=styles.of(link, depths[link]))
     return rebuild(whole, final)
 
 
-def _styles(nodes: Sequence[str], settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """``ram_style`` of each of the FIFOs *nodes*."""
-    general = settings.get("FIFO", {}).get("ram_style", "auto")
+def _asked_styles(nodes: Sequence[str], settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """``ram_style`` that *settings* ask for, of each of the FIFOs *nodes*; empty where they say nothing."""
+    general = settings.get("FIFO", {}).get("ram_style", "")
     numbers = {f"FIFO_{number}": node for number, node in enumerate(nodes)}
     for key, values in settings.items():
         if key != "FIFO" and key not in numbers:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from headrace.errors import FoldingError
 from headrace.ir import Graph
 from headrace.passes.hardware_design import HardwareDesign
-from headrace.schedule.budget import Budget, solve_within
+from headrace.schedule.budget import Budget, Extras, solve_within
 from headrace.schedule.choices import Limits, extreme
 from headrace.schedule.fifos import insert_fifos
 from headrace.schedule.folding_file import apply_folding
@@ -100,7 +100,8 @@ def fold_for_rate(design: HardwareDesign, goal: Goal) -> HardwareDesign:
 
 def _solved(design: HardwareDesign, cycles: int | None, goal: Goal) -> Graph:
     if goal.budget is not None:
-        return solve_within(design.graph, goal.budget, cycles, Limits(goal.widest), design.counters)
+        extras = Extras(design.counters, design.large_fifos)
+        return solve_within(design.graph, goal.budget, cycles, Limits(goal.widest), extras)
     return solve_folding(design.graph, cycles, goal.widest)
 
 
@@ -130,4 +131,4 @@ def connect(design: HardwareDesign) -> HardwareDesign:
         FoldingError: when settings are for FIFOs that there are not.
     """
     merged = merge_layers(design)
-    return merged.with_graph(insert_fifos(insert_width_converters(merged.graph), design.fifos))
+    return merged.with_graph(insert_fifos(insert_width_converters(merged.graph), design.fifos, design.large_fifos))
