@@ -140,7 +140,7 @@ def test_what_a_serial_port_cannot_be_used_for(tmp_path: Path) -> None:
         board_files(design, find_board("icebreaker"), 9_000_000)
     with pytest.raises(InputError, match=r"no board 'ulx3s-85' \(did you mean 'ulx3s-85f'\?\); open tools reach: ulx"):
         find_board("ulx3s-85")
-    with pytest.raises(InputError, match="no bitstream of what was not built"):
+    with pytest.raises(InputError, match="nothing to make a bitstream of: expected the folder of a build"):
         make_bitstream(design, find_board("icebreaker"))
 
 

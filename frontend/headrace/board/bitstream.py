@@ -17,7 +17,7 @@ from headrace.build.design import Design
 from headrace.build.driver import stream_table
 from headrace.build.journal import Journal
 from headrace.build.output import MANIFEST, write_files
-from headrace.build.report import renewed_report
+from headrace.build.report import add_to_report
 from headrace.codegen.render import render_text
 from headrace.errors import InputError, ToolError
 from headrace.resources import hls_templates
@@ -101,9 +101,7 @@ def make_bitstream(
         ToolError: when a program is missing, fails or takes too long; when the design does not fit, says so.
     """
     journal = journal or Journal()
-    if design.folder is None:
-        raise InputError("no bitstream of what was not built: expected the folder of a build")
-    design.check_folder(design.folder)
+    folder = design.built_folder("make a bitstream of")
     files = board_files(design, board, baud)
     with tempfile.TemporaryDirectory(prefix="headrace-bitstream-") as name:
         scratch = Path(name)
@@ -127,11 +125,11 @@ def make_bitstream(
             digest=design.plan.digest,
             tools=(f"Yosys {yosys().version}", f"{board.pnr[0]} {place_and_route(board.pnr[0]).version}"),
         )
-        target = design.folder / FOLDER / board.name
+        target = folder / FOLDER / board.name
         shutil.rmtree(target, ignore_errors=True)
         write_files(target, {**files, RESULT: found.json()})
         shutil.copyfile(scratch / file, target / file)
-    write_files(design.folder, renewed_report(design, design.folder))
+    add_to_report(design, folder, {})
     return found
 
 

@@ -1,4 +1,4 @@
-"""Arrays on their way in and out: files read without trust, feeds checked against the model, files written whole."""
+"""Arrays on their way in and out: files read without trust, feeds checked and run, files written whole."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.build.journal import Journal
 from headrace.errors import InputError, did_you_mean
 from headrace.ir import Array, Graph, TensorType
 from headrace.ir.real import Real
@@ -18,6 +20,9 @@ from headrace.ir.real import Real
 UNPACKED = 2**30
 MOST_PACKED = 100
 """Arrays that unpack to more than so many bytes, and to so many times the size of their file, are not read."""
+
+LIVE_ELEMENTS = 2**24
+"""Most elements of one tensor that a graph computes at once; a larger batch is run in pieces."""
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
@@ -212,3 +217,16 @@ def _integers(where: str, array: Array, type_: TensorType) -> Array:
         values = "-1 and 1" if allowed.bipolar else f"{allowed.lo} to {allowed.hi}"
         raise InputError(f"{where} holds {array[tuple(index)]} at {index}; expected integers from {values}")
     return array.astype(np.int64)
+
+
+def run_frames(graph: Graph, feeds: Mapping[str, Array], journal: Journal) -> dict[str, Array]:
+    """*graph* on a batch of any size, in pieces where memory would not hold it: a frame depends on no other."""
+    largest = max(prod(type_.shape) for node in graph for type_ in graph.types(node))
+    size = max(1, LIVE_ELEMENTS // largest)
+    frames = len(next(iter(feeds.values())))
+    pieces = []
+    for start in range(0, frames, size):
+        journal.progress("frames", start, frames)
+        pieces.append(plain_arrays(graph.run({name: array[start : start + size] for name, array in feeds.items()})))
+    computed = {name: np.concatenate([piece[name] for piece in pieces]) for name in graph.outputs}
+    return computed | graph.constant_outputs

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from headrace.build.arrays import check_feeds, plain_arrays
+from headrace.build.arrays import check_feeds, plain_arrays, run_frames
 from headrace.build.config import BuildConfig, Folding
 from headrace.build.info import ModelInfo, describe
 from headrace.build.journal import Journal
@@ -42,14 +41,12 @@ from headrace.schedule import (
     performance,
     pixels_within,
     target_cycles,
+    write_folding,
 )
 from headrace.schedule.folding_file import PIXELS
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-LIVE_ELEMENTS = 2**24
-"""Most elements of one tensor that a graph computes at once; a larger batch is run in pieces."""
 
 STAGES = ("integer", "parts", "unfolded", "folded", "hardware", "performance", "plan")
 """What becomes of a model, in this order; each is an attribute of :class:`Design`."""
@@ -197,6 +194,12 @@ class Design:
     def performance(self) -> Performance:
         """Expected cycles, latency and resources of the folded design."""
         return performance(self.hardware.graph, self.hardware.counters, self.hardware.pixels)
+
+    @property
+    def final_folding(self) -> Folding:
+        """The folding of every layer, as its file says it: with it, the model makes this design."""
+        whole = self.hardware
+        return write_folding(self.folded.graph, whole.backends, whole.pixels, whole.fifos)
 
     @property
     def shortfall(self) -> str:
@@ -374,8 +377,7 @@ class Design:
         """A folder with what *backend* generates: that of the build, or a temporary one."""
         built = self.config.backend in (backend, "both")
         if self.folder is not None and built:
-            self.check_folder(self.folder)
-            yield self.folder
+            yield self.built_folder("simulate")
             return
         with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
             with journal.step("generate") as note:
@@ -387,28 +389,24 @@ class Design:
                 note(counted(len(plan.files), "file"))
             yield Path(folder)
 
-    def check_folder(self, folder: Path) -> None:
-        """Refuse files that this version of Headrace would not generate: their streams may mean something else.
+    def built_folder(self, purpose: str) -> Path:
+        """The folder of the build that this design was opened from.
+
+        Args:
+            purpose: what is to be done with it, as in ``nothing to profile``.
 
         Raises:
-            InputError: names the manifest.
+            InputError: when nothing was built, or this version of Headrace would generate other files, whose streams
+                may mean something else; names the manifest.
         """
-        manifest = folder / MANIFEST
+        if self.folder is None:
+            raise InputError(
+                f"nothing to {purpose}: expected the folder of a build; make one with `headrace build MODEL`"
+            )
+        manifest = self.folder / MANIFEST
         if not manifest.is_file() or manifest.read_text(encoding="utf-8") != self.plan.files[MANIFEST]:
             raise InputError(f"{manifest}: not the design that this version of Headrace generates; build it again")
-
-
-def run_frames(graph: Graph, feeds: Mapping[str, Array], journal: Journal) -> dict[str, Array]:
-    """*graph* on a batch of any size, in pieces where memory would not hold it: a frame depends on no other."""
-    largest = max(prod(type_.shape) for node in graph for type_ in graph.types(node))
-    size = max(1, LIVE_ELEMENTS // largest)
-    frames = len(next(iter(feeds.values())))
-    pieces = []
-    for start in range(0, frames, size):
-        journal.progress("frames", start, frames)
-        pieces.append(plain_arrays(graph.run({name: array[start : start + size] for name, array in feeds.items()})))
-    computed = {name: np.concatenate([piece[name] for piece in pieces]) for name in graph.outputs}
-    return computed | graph.constant_outputs
+        return self.folder
 
 
 def _asked(core: Graph, folding: Folding, file: str) -> dict[str, int]:

@@ -10,6 +10,7 @@ from headrace.build.output import MANIFEST
 from headrace.build.runtime import FOLDER as WEIGHTS
 from headrace.build.state import BuildState
 from headrace.codegen.control import MAP_HEADER, MAP_JSON, address_map
+from headrace.errors import counted
 from headrace.passes.hardware_design import Port
 from headrace.resources import hls_templates
 
@@ -32,7 +33,7 @@ def write_driver(state: BuildState, folder: str) -> str:
         layer["file"] = written[layer["layer"]].file
     state.write(f"{folder}/{MAP_JSON}", json.dumps(data, indent=1) + "\n")
     state.write(f"{folder}/{MAP_HEADER}", files[MAP_HEADER])
-    return f"{folder}/driver.py, for PYNQ; {len(written)} layers with {WEIGHTS}"
+    return f"{folder}/driver.py, for PYNQ; {counted(len(written), 'layer')} with {WEIGHTS}"
 
 
 def stream_table(design: Design) -> dict[str, object]:

@@ -15,7 +15,6 @@ from pydantic import TypeAdapter
 
 from headrace.build.arrays import check_feeds
 from headrace.build.journal import Journal
-from headrace.build.output import write_files
 from headrace.build.verify import compare_simulation, random_frames
 from headrace.errors import InputError
 from headrace.ir import Array, Value
@@ -132,19 +131,16 @@ def profile_build(
         InputError: when nothing was built, or the feeds do not fit.
         ToolError, VerificationError: as :meth:`Design.simulate`, and when a stream differs from the layers' arithmetic.
     """
-    from headrace.build.report import renewed_report
+    from headrace.build.report import add_to_report
 
-    if design.folder is None:
-        raise InputError("nothing to profile: expected the folder of a build; make one with `headrace build MODEL`")
-    design.check_folder(design.folder)
+    folder = design.built_folder("profile")
     given = random_frames(design.source, frames, 0) if feeds is None else check_feeds(design.source, feeds, origin)
     simulation = design.simulate(given, journal=journal, trace=True)
     with journal.step("compare") as note:
         compared = compare_simulation(design, given, simulation)
         note(f"{sum(c.values for c in compared):,} values of {len(compared)} streams equal")
     found = profile_of(design, simulation)
-    write_files(design.folder, {FILE: found.json()})
-    write_files(design.folder, renewed_report(design, design.folder))
+    add_to_report(design, folder, {FILE: found.json()})
     return found
 
 

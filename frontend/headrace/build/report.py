@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from headrace.build.bitstreams import Bitstream, read_bitstreams
 from headrace.build.drawing import Arrow, Box, draw
 from headrace.build.journal import StepRecord
+from headrace.build.output import write_files
 from headrace.build.page import page_environment
 from headrace.build.profile import Profile, read_profile
 from headrace.build.validation import SIMULATED, Validation, read_validation
@@ -55,6 +56,11 @@ class LayerRow:
     share: float
     moves: bool
     ip: bool = False
+
+    @property
+    def kind(self) -> str:
+        """``MVAU``, or ``MVAU (HLS IP)``."""
+        return f"{self.layer.kind} (HLS IP)" if self.ip else self.layer.kind
 
     @property
     def folding(self) -> str:
@@ -230,6 +236,16 @@ def renewed_report(design: Design, folder: Path) -> dict[str, str]:
     return report_files(design, comparisons, steps, folder, source)
 
 
+def add_to_report(design: Design, folder: Path, files: Mapping[str, str]) -> None:
+    """Write what was found of a design that was built to the *folder* of the build, and into its report.
+
+    Raises:
+        InputError: as :func:`renewed_report`, or when the folder cannot be written.
+    """
+    write_files(folder, files)
+    write_files(folder, renewed_report(design, folder))
+
+
 def not_simulated(backend: Backend, simulated: Collection[str] = (), since: Collection[str] = ()) -> str:
     """One sentence: whether a build simulated what it generates, or how to.
 
@@ -319,8 +335,7 @@ def drawing(hardware: Graph, rows: Sequence[LayerRow], ends: Mapping[str, Box]) 
         if row is not None and row.moves:
             continue
         if row is not None:
-            kind = f"{row.layer.kind} (HLS IP)" if row.ip else row.layer.kind
-            detail = f"{kind} {row.folding}".strip() + f", {counted(row.layer.cycles, 'cycle')}"
+            detail = f"{row.kind} {row.folding}".strip() + f", {counted(row.layer.cycles, 'cycle')}"
             boxes[name] = Box(name, detail, row.share, row.share == 1)
         else:
             boxes[name] = ends.get(name) or Box(name, type(hardware.op(name)).__name__.lower())

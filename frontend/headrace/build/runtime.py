@@ -17,7 +17,6 @@ from headrace.codegen.top import assemble
 from headrace.errors import FoldingError, InputError, printable
 from headrace.ir import Array
 from headrace.layers.parameter import Parameter
-from headrace.schedule import write_folding
 from headrace.schedule.streams import layers
 
 if TYPE_CHECKING:
@@ -123,10 +122,8 @@ def alike(design: Design, model: Any) -> Design:
     from headrace.build.api import load
     from headrace.build.design import Design as AnyDesign
 
-    folded = design.hardware
-    kept = write_folding(design.folded.graph, folded.backends, folded.pixels, folded.fifos)
     config = design.config.model_copy(update={"name": design.name})
-    other = AnyDesign(load(model).source, config, kept_folding=kept)
+    other = AnyDesign(load(model).source, config, kept_folding=design.final_folding)
     try:
         files = other.plan.files
     except FoldingError as error:

@@ -127,7 +127,7 @@ def estimate(state: BuildState, config: BuildConfig) -> BuildState:
 def generate(state: BuildState, config: BuildConfig) -> BuildState:
     """SystemVerilog, memory files, manifest, and the folding that was used."""
     state.design.plan.write(state.folder)
-    state.write(FOLDING_FILE, _final_folding(state))
+    state.write_json(FOLDING_FILE, dict(state.design.final_folding))
     ips = sum(path.startswith("ip/") and path.endswith("run_hls.tcl") for path in state.design.plan.files)
     state.note(
         counted(len(state.design.plan.files), "file") + (f", {counted(ips, 'layer')} in C++ (HLS IP)" if ips else "")
@@ -206,11 +206,6 @@ NOT_MADE = {
 """Outputs of FINN that a build does not make, and why."""
 
 _DRIVERS = {DataflowOutputType.PYNQ_DRIVER: "driver", DataflowOutputType.DEPLOYMENT_PACKAGE: "deploy/driver"}
-
-
-def _final_folding(state: BuildState) -> str:
-    folded, whole = state.design.folded, state.design.hardware
-    return folding_json(folded.graph, whole.backends, whole.pixels, whole.fifos)
 
 
 def _folded(state: BuildState) -> HardwareDesign:

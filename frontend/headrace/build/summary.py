@@ -45,8 +45,7 @@ def layer_table(design: Design) -> Table:
         if row.moves:
             continue
         cycles = f"{row.layer.cycles:,}" + (" *" if row.share == 1 else "  ")
-        kind = f"{row.layer.kind} (HLS IP)" if row.ip else row.layer.kind
-        shown.add_row(row.layer.name, kind, row.folding, row.inputs, row.outputs, cycles)
+        shown.add_row(row.layer.name, row.kind, row.folding, row.inputs, row.outputs, cycles)
     if between := kinds_text(rows):
         shown.caption = f"between them: {between}"
         shown.caption_justify = "left"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from headrace.build.design import Design
 from headrace.build.journal import Journal
-from headrace.build.output import write_files
-from headrace.build.report import renewed_report
+from headrace.build.report import add_to_report
 from headrace.errors import InputError, ToolError, did_you_mean
 from headrace.synth import Settings, Synthesis, Unit, synthesise, units_of
 from headrace.synth.families import family as find_family
@@ -54,21 +53,18 @@ def synthesise_build(
         note(f"{len(found.units) - len(found.failed)} of {len(units)} units for {chosen.title}")
     if layer is not None:
         found = _merged(units, found, read_synthesis(folder), tool)
-    write_files(folder, {FILE: found.json()})
-    write_files(folder, renewed_report(design, folder))
+    add_to_report(design, folder, {FILE: found.json()})
     return found
 
 
 def _folder(design: Design) -> Path:
-    if design.folder is None:
-        raise InputError("nothing to synthesise: expected the folder of a build; make one with `headrace build MODEL`")
+    folder = design.built_folder("synthesise")
     if design.config.backend == "hls":
-        raise InputError(f"{design.folder}: holds C++ only; build it with the backend 'rtl' or 'both' to synthesise it")
+        raise InputError(f"{folder}: holds C++ only; build it with the backend 'rtl' or 'both' to synthesise it")
     ips = [f"'{node}'" for node, backend in design.hardware.backends.items() if backend == "hls"]
     if ips:
-        raise InputError(f"{design.folder}: the layers {', '.join(ips)} are C++, which Yosys does not read")
-    design.check_folder(design.folder)
-    return design.folder
+        raise InputError(f"{folder}: the layers {', '.join(ips)} are C++, which Yosys does not read")
+    return folder
 
 
 def _find(units: Sequence[Unit], name: str) -> Unit:

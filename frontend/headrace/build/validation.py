@@ -15,7 +15,6 @@ from pydantic import TypeAdapter
 from headrace.build.arrays import check_feeds, read_array, read_arrays
 from headrace.build.config import VALIDATED
 from headrace.build.journal import Journal
-from headrace.build.output import write_files
 from headrace.build.verify import Comparison, compare, compare_simulation
 from headrace.errors import InputError, counted
 from headrace.ir import Array
@@ -225,9 +224,7 @@ def validate_build(
         InputError: when nothing was built, or feeds or labels do not fit.
         VerificationError, ToolError: as :func:`validate`.
     """
-    if design.folder is None:
-        raise InputError("nothing to validate: expected the folder of a build; make one with `headrace build MODEL`")
-    design.check_folder(design.folder)
+    design.built_folder("validate")
     checked = check_feeds(design.source, feeds)
     check_labels(checked, labels, "labels")
     with journal.step("validate") as note:
@@ -243,9 +240,6 @@ def keep_validation(design: Design, found: Validation) -> None:
     Raises:
         InputError: when there is no folder or no report.
     """
-    from headrace.build.report import renewed_report
+    from headrace.build.report import add_to_report
 
-    if design.folder is None:
-        raise InputError("there is no report: the design was not built")
-    write_files(design.folder, {FILE: found.json()})
-    write_files(design.folder, renewed_report(design, design.folder))
+    add_to_report(design, design.built_folder("validate"), {FILE: found.json()})
