@@ -62,6 +62,8 @@ def _path(text: object) -> Path:
     """A path of the command line; an empty one, as of a variable that is not set, would be the current folder."""
     if not str(text):
         raise typer.BadParameter("the path is empty")
+    if "\0" in str(text):
+        raise typer.BadParameter("no path holds a null character")
     return Path(str(text))
 
 
