@@ -103,6 +103,8 @@ NODES: dict[str, tuple[onnx.ModelProto, str]] = {
         r"its thresholds have shape \[2, 1\], but its input has 3 channels",
     ),
     "thresholds scale": (bad("MultiThreshold", ("x", "t"), {"t": [[0.0]]}, out_scale=0.0), "its out_scale is 0"),
+    "constant complex": (quant(s=np.complex64(0.5)), "its constant 's' holds complex numbers; real numbers are read"),
+    "constant text": (bad("Mul", ("x", "c"), {"c": np.array(["1"], object)}), "its constant 'c' holds text"),
     "QDQ scale 0": (linear(scale=0.0), "its scale must be finite and positive"),
     "QDQ scale NaN": (linear("DequantizeLinear", NAN), "its scale must be finite and positive"),
     "QDQ scale length": (
@@ -243,6 +245,26 @@ NODES: dict[str, tuple[onnx.ModelProto, str]] = {
     "pool kernel 0": (
         bad("MaxPool", shape=IMAGE, kernel_shape=[0, 2]),
         r"its kernel \[0, 2\] must hold positive numbers",
+    ),
+    "conv padded beyond memory": (
+        bad("Conv", ("x", "w"), {"w": KERNEL}, IMAGE, pads=[2**35] * 4, strides=[2**35] * 2),
+        r"its padded frames of shape \[3, 68719476741, 68719476742\] have",
+    ),
+    "pool padded beyond memory": (
+        bad("MaxPool", shape=IMAGE, kernel_shape=[2**35] * 2, pads=[2**34] * 4, strides=[2**35] * 2),
+        "its padded frames of shape",
+    ),
+    "transposed conv spread beyond memory": (
+        bad("ConvTranspose", ("x", "w"), {"w": KERNEL[:3]}, IMAGE, strides=[2**35] * 2, pads=[0, 0, 2**37, 5 * 2**35]),
+        "its spread frames of shape",
+    ),
+    "transposed conv padded beyond memory": (
+        bad("ConvTranspose", ("x", "w"), {"w": KERNEL[:3]}, IMAGE, dilations=[2**35] * 2, pads=[2**35] * 4),
+        "its padded frames of shape",
+    ),
+    "cropped to nothing": (
+        bad("Pad", ("x", "p"), {"p": ints(0, -2, 0, -1)}),
+        r"its pads \[-2, -1\] leave nothing of frame axis 0, which has 3 elements",
     ),
     "pool padding": (bad("MaxPool", shape=IMAGE, kernel_shape=[1, 2], pads=[1, 0, 0, 0]), "without any pixel"),
     "pool indices": (

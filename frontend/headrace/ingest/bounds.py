@@ -10,6 +10,7 @@ import onnx
 
 from headrace.errors import ModelError
 from headrace.ingest.operands import Node
+from headrace.ir.grid import Constant
 from headrace.ir.op import Array
 from headrace.ir.types import MOST_ELEMENTS
 
@@ -160,3 +161,15 @@ def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
                 yield from _nodes(graph.node)
+
+
+def check_numbers(node: Node) -> None:
+    """Refuse constants that are text or complex numbers, which no rule reads.
+
+    Raises:
+        ModelError: names the constant.
+    """
+    for name, x in zip(node.proto.input, node.inputs, strict=True):
+        if isinstance(x, Constant) and x.value.dtype.kind in "cOSU":
+            what = "complex numbers" if x.value.dtype.kind == "c" else "text"
+            raise node.error(f"its constant '{name}' holds {what}; real numbers are read")

@@ -112,7 +112,7 @@ def _place(tensor: onnx.TensorProto, file: Path) -> tuple[Path, int, int]:
     except ValueError as error:
         raise _external(tensor, file, "has an offset or a length that is no integer") from error
     if not (0 <= offset <= size and 0 <= length <= size - offset):
-        where = f"{length} bytes from {offset}"
+        where = f"{length} bytes from {offset}" if "length" in entries else f"from {offset} on"
         raise _external(tensor, file, f"cannot be read ({where}, but {location!r} has {size} bytes)")
     return target, offset, length
 

@@ -12,7 +12,7 @@ from onnx.inliner import inline_local_functions
 
 from headrace.errors import ModelError, UnsupportedError, did_you_mean
 from headrace.ingest.batch import BatchConstants
-from headrace.ingest.bounds import GROWTH, check_broadcast, check_functions, too_large
+from headrace.ingest.bounds import GROWTH, check_broadcast, check_functions, check_numbers, too_large
 from headrace.ingest.constants import fold
 from headrace.ingest.files import first_line, read_onnx, refuse_external_data, unwrapped
 from headrace.ingest.host import host_operator
@@ -332,6 +332,7 @@ class _Import:
                 self.by_batch.shape_of(node, full, selected)
         elif rule is not None:
             self.by_batch.check(node)
+            check_numbers(node)
             if constant:
                 check_broadcast(node, [x.value for x in inputs if isinstance(x, Constant)])
             results = rule(node)

@@ -219,6 +219,10 @@ def pad(node: Node) -> Sequence[Operand]:
     for axis, (begin, end) in pairs.items():
         n = node.shape(x)[axis - 1]
         if begin < 0 or end < 0:
+            if max(-begin, 0) + max(-end, 0) >= n:
+                raise node.error(
+                    f"its pads {[begin, end]} leave nothing of frame axis {axis - 1}, which has {n} elements"
+                )
             x = gathered(node, x, axis - 1, range(max(-begin, 0), n - max(-end, 0)))
     grown = [pairs.get(axis, (0, 0)) for axis in range(1, rank)]
     pads = tuple((max(begin, 0), max(end, 0)) for begin, end in grown)

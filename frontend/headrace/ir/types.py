@@ -14,15 +14,15 @@ Shape = tuple[int, ...]
 """Shape of one frame: the batch axis, always first and of any size, is left out."""
 
 
-def check_frame(shape: Shape) -> Shape:
-    """*shape*, when a frame of it is not too large.
+def check_frame(shape: Shape, what: str = "frames") -> Shape:
+    """*shape*, when a frame of it is not too large; the message calls it *what*.
 
     Raises:
         ModelError: when it has more than :data:`MOST_ELEMENTS` elements.
     """
     if prod(shape) > MOST_ELEMENTS:
         raise ModelError(
-            f"its frames of shape {list(shape)} have {prod(shape):,} elements; up to {MOST_ELEMENTS:,} are supported"
+            f"its {what} of shape {list(shape)} have {prod(shape):,} elements; up to {MOST_ELEMENTS:,} are supported"
         )
     return shape
 

@@ -13,7 +13,7 @@ from headrace.errors import ModelError
 from headrace.ir.exact import largest, narrowest
 from headrace.ir.op import Array, Op
 from headrace.ir.resampling import holding, surrounded, with_fill
-from headrace.ir.types import Element, IntRange, TensorType
+from headrace.ir.types import Element, IntRange, Shape, TensorType, check_frame
 
 Int = NDArray[np.int64]
 
@@ -34,6 +34,7 @@ class IntPool(Op):
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         (x,) = inputs
         spatial = window_output(x.shape[1:], self.kernel, self.strides, self.dilations, self.pads)
+        check_padded(x.shape, self.pads)
         return (TensorType((x.shape[0], *spatial), self.element(x)),)
 
     def reduced(self, x: Array, fill: float, combine: np.ufunc) -> Array:
@@ -151,6 +152,15 @@ def largest_selected(x: Array, index: Int, fill: int) -> Array:
         best = term if best is None else np.maximum(best, term)
     assert best is not None
     return best
+
+
+def check_padded(shape: Shape, pads: tuple[tuple[int, int], ...]) -> None:
+    """Refuse frames ``(C, *size)`` that are too large once they are padded, whatever is left of them after it.
+
+    Raises:
+        ModelError: names the shape.
+    """
+    check_frame((shape[0], *(n + sum(pair) for n, pair in zip(shape[1:], pads, strict=True))), "padded frames")
 
 
 def window_output(

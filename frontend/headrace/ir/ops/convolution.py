@@ -32,7 +32,8 @@ from headrace.ir.ops.linear import (
 )
 from headrace.ir.real import Real
 from headrace.ir.scaled import Abstract, Floating, Lowering, NotExact, Scaled
-from headrace.ir.types import IntRange, Shape, TensorType
+from headrace.ir.types import IntRange, Shape, TensorType, check_frame
+from headrace.ir.windows import check_padded
 
 Int = NDArray[np.int64]
 Double = NDArray[np.float64]
@@ -62,6 +63,7 @@ class Conv(SourceOp):
                 f"cannot convolve frames {list(inputs[0].shape)} with weights {list(shape)}, groups {self.groups}"
             )
         spatial = integer.window_output(inputs[0].shape[1:], shape[2:], self.strides, self.dilations, self.pads)
+        check_padded(inputs[0].shape, self.pads)
         return (TensorType((shape[0], *spatial)),)
 
     def product(self, scale: Double, bias: Double) -> Product:
@@ -200,6 +202,7 @@ class ConvTranspose(SourceOp):
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         (x,) = self._spread(np.zeros(1, np.int64)).infer(TensorType(inputs[0].shape))
+        check_frame(x.shape, "spread frames")
         for crop in self._crops(x.shape[1:]):
             (x,) = crop.infer(x)
         return self._conv.infer(x)

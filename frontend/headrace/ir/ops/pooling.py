@@ -73,8 +73,8 @@ def refuse_empty_windows(size: Shape, pool: integer.IntPool) -> None:
     for axis, (n, (begin, end)) in enumerate(zip(size, pool.pads, strict=True)):
         k, s, d = pool.kernel[axis], pool.strides[axis], pool.dilations[axis]
         starts = np.arange(0, n + begin + end - d * (k - 1), s) - begin
-        taps = starts[:, None] + d * np.arange(k)
-        if not np.all(np.any((taps >= 0) & (taps < n), axis=1)):
+        skipped = np.maximum(-(starts // d), 0)  # taps before the image
+        if np.any((skipped >= k) | (starts + d * skipped >= n)):
             raise ModelError(f"its pads {[begin, end]} leave a window of image axis {axis} without any pixel")
 
 
