@@ -12,7 +12,16 @@ from models import quantized_mlp
 from numpy.typing import NDArray
 
 import headrace
-from headrace.errors import HeadraceError, InputError, ModelError, ToolError, VerificationError, did_you_mean, printable
+from headrace.errors import (
+    HeadraceError,
+    InputError,
+    ModelError,
+    ToolError,
+    UnsupportedError,
+    VerificationError,
+    did_you_mean,
+    printable,
+)
 
 
 def test_a_design_in_one_line() -> None:
@@ -87,3 +96,14 @@ def test_only_close_names_are_meant() -> None:
     assert did_you_mean("SMID", ["SIMD", "PE"]) == " (did you mean 'SIMD'?)"
     assert did_you_mean("LSTM", ["GlobalLpPool", "Sum"]) == ""
     assert did_you_mean("depth", ["width"]) == ""
+
+
+def test_a_mere_order_of_elements_is_no_hardware() -> None:
+    quant = node("Quant", ("x", "s", "z", "b"), ("q",), signed=1, narrow=0, rounding_mode="ROUND")
+    constants = {"s": 0.5, "z": 0.0, "b": 4.0, "back": np.arange(4)[::-1].copy()}
+    net = model([quant, node("Gather", ("q", "back"), axis=1)], {"x": ("N", 4, 5)}, constants)
+    with pytest.raises(UnsupportedError, match="only puts elements in another order"):
+        headrace.build(net, "out")
+    x = np.random.default_rng(0).normal(0, 2, (3, 4, 5)).astype(np.float32)
+    design = headrace.load(net)
+    assert np.array_equal(design.run({"x": x}, mode="integer")["y"], design.run({"x": x}, mode="float")["y"])

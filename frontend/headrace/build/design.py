@@ -22,7 +22,7 @@ from headrace.build.simulate import CSimulation, Simulation, csim_core, simulate
 from headrace.build.vectors import write_vectors
 from headrace.codegen.control import address_map
 from headrace.codegen.design import Plan, generate
-from headrace.errors import InputError, counted, did_you_mean, printable
+from headrace.errors import InputError, UnsupportedError, counted, did_you_mean, printable
 from headrace.ir import Array, Graph
 from headrace.ir.scaled import Writable
 from headrace.layers.runtime import SETTING
@@ -44,6 +44,7 @@ from headrace.schedule import (
     write_folding,
 )
 from headrace.schedule.folding_file import PIXELS
+from headrace.schedule.streams import layers
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -149,11 +150,14 @@ class Design:
         """The hardware graph before folding.
 
         Raises:
-            UnsupportedError: as :attr:`parts`, or when an integer operator has no layer.
+            UnsupportedError: as :attr:`parts`, or when an integer operator has no layer, or there is no layer at all.
         """
         config = self.config
         large = config.large_fifo_mem_style or "auto"
         plain = to_hardware(self.parts.core, self._pixels())
+        if not layers(plain.graph):
+            why = "what follows its quantizers only puts elements in another order, which the host does"
+            raise UnsupportedError(f"no part of the model can become hardware: {why}", file=self.source.file)
         return replace(plain, counters=config.performance_counters, large_fifos=str(large))
 
     def _pixels(self) -> dict[str, int]:
