@@ -11,6 +11,7 @@ from headrace_sim import progress, verilate
 from headrace_sim.cache import content_key
 from headrace_sim.cpp_engine import check_log
 from headrace_sim.errors import BuildError, SimulationError
+from headrace_sim.glue import BuildOptions
 from headrace_sim.toolchain import icarus
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def build(manifest: Manifest, job: Job, cache: BuildCache) -> tuple[Path, bool]:
     """The folder with the compiled simulator for `job`, and whether it was cached."""
     if job.simulator == "icarus":
         return _build_icarus(manifest, job, cache)
-    options = verilate.BuildOptions(bench="cocotb", trace=job.trace, waves=job.wave_format, optimize=job.optimize)
+    options = BuildOptions(bench="cocotb", trace=job.trace, waves=job.wave_format, optimize=job.optimize)
     # cocotb's runner expects the executable under the name of the top module, as it is.
     program, cached = verilate.build(manifest, options, cache, job.jobs)
     return program.parent, cached

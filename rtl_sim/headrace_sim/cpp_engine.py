@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from headrace_sim import progress, verilate
 from headrace_sim.control import CHANNELS
 from headrace_sim.errors import SimulationError
+from headrace_sim.glue import BuildOptions
 from headrace_sim.manifest import channel_groups
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _LOG_CHARACTERS = 3000
 
 def build(manifest: Manifest, job: Job, cache: BuildCache) -> tuple[Path, bool]:
     """The simulator executable for `job`, and whether it was cached."""
-    options = verilate.BuildOptions("cpp", job.trace, job.wave_format, job.optimize, job.coverage)
+    options = BuildOptions("cpp", job.trace, job.wave_format, job.optimize, job.coverage)
     return verilate.build(manifest, options, cache, job.jobs)
 
 

@@ -20,12 +20,12 @@ from headrace_sim.cache import BuildCache
 from headrace_sim.control import CHANNELS, ControlAnswers, ControlScript
 from headrace_sim.coverage import Coverage
 from headrace_sim.errors import ArrayError, ManifestError, SimulationError
+from headrace_sim.glue import DEFAULT_OPTIMIZE
 from headrace_sim.manifest import Manifest, Port, load
 from headrace_sim.packing import Ints, check_values, pack
 from headrace_sim.progress import Progress, watched
 from headrace_sim.result import Raw, SimResult, check_outcome, make_result
 from headrace_sim.stalls import StallSpec
-from headrace_sim.verilate import DEFAULT_OPTIMIZE
 
 ENGINES = ("cpp", "cocotb")
 SIMULATORS = ("verilator", "icarus")

@@ -7,6 +7,9 @@
 
 #include "driver.h"
 
+#include "axi_lite.h"
+#include "stall.h"
+
 #if VM_COVERAGE
 #include "verilated_cov.h"
 #endif
@@ -22,32 +25,15 @@
 
 namespace {
 
+using headrace::Access;
+using headrace::Answer;
+using headrace::Master;
 using headrace::Model;
 using headrace::Pins;
+using headrace::Stall;
 
-constexpr uint64_t kGolden = 0x9E3779B97F4A7C15ULL;
 constexpr uint64_t kNever = UINT64_MAX;
 constexpr size_t kMaxReports = 4;  // of one kind on one stream: the first ones tell
-
-// Word n of the splitmix64 sequence that starts at `key` (Steele, Lea and Flood 2014).
-uint64_t splitmix(uint64_t key, uint64_t n) {
-    uint64_t z = key + (n + 1) * kGolden;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-    return z ^ (z >> 31);
-}
-
-// Whether a side stalls in a cycle: a pure function of (key, cycle). Spans of 256 cycles stall either cycle
-// by cycle or in bursts of 16; the mean is threshold / 2^53 in both.
-struct Stall {
-    uint64_t key = 0, threshold = 0;
-    bool operator()(uint64_t cycle) const {
-        if (threshold == 0) return false;
-        const bool bursts = splitmix(key + 1, cycle >> 8) & 1;
-        const uint64_t draw = bursts ? splitmix(key + 2, cycle >> 4) : splitmix(key, cycle);
-        return (draw >> 11) < threshold;
-    }
-};
 
 struct Violation {
     uint64_t cycle;
@@ -73,95 +59,6 @@ struct Channel {
 
     uint64_t count() const { return cycles.size(); }
     bool last_of_frame(uint64_t word) const { return (word + 1) % words_per_frame == 0; }
-};
-
-// One access of the control interface; phase 0 is before the frames, 1 beside them, 2 after them.
-struct Access {
-    uint64_t phase, writes, address, data, strobe;
-};
-
-struct Answer {
-    uint64_t data, response, cycle;
-};
-
-// Works through a list of accesses of an AXI4-Lite slave, one at a time.
-class Master {
-public:
-    explicit Master(const headrace::AxiLite& pins) : pins_(pins) {}
-
-    std::vector<Access> accesses;
-    std::vector<Stall> stalls;  // of the channels aw, w, b, ar, r
-    std::vector<Answer> answers;
-    uint64_t stray = 0;
-
-    bool there() const { return pins_.awaddr.data != nullptr; }
-    bool finished() const { return answers.size() == accesses.size(); }
-    bool prepared() const { return finished() || accesses[answers.size()].phase > 0; }
-
-    void reset() const {
-        for (const headrace::Signal* signal :
-             {&pins_.awvalid, &pins_.wvalid, &pins_.arvalid, &pins_.bready, &pins_.rready, &pins_.awaddr,
-              &pins_.wdata, &pins_.wstrb, &pins_.araddr})
-            signal->set(0);
-    }
-
-    void drive(uint64_t cycle, bool frames_done) {
-        const Access* access = finished() ? nullptr : &accesses[answers.size()];
-        if (access && access->phase == 2 && !frames_done) access = nullptr;
-        aw_.drive(access && access->writes, stalls[0](cycle), pins_.awvalid);
-        w_.drive(access && access->writes, stalls[1](cycle), pins_.wvalid);
-        ar_.drive(access && !access->writes, stalls[3](cycle), pins_.arvalid);
-        pins_.bready.set(!stalls[2](cycle));
-        pins_.rready.set(!stalls[4](cycle));
-        if (!access) return;
-        pins_.awaddr.set(access->address);
-        pins_.araddr.set(access->address);
-        pins_.wdata.set(access->data);
-        pins_.wstrb.set(access->strobe);
-    }
-
-    bool sample(uint64_t cycle) {
-        bool moved = aw_.sample(pins_.awready);
-        moved |= w_.sample(pins_.wready);
-        moved |= ar_.sample(pins_.arready);
-        if (pins_.bvalid.get() && pins_.bready.get()) {
-            moved = true;
-            answer(aw_.done && w_.done, {0, pins_.bresp.get(), cycle});
-        }
-        if (pins_.rvalid.get() && pins_.rready.get()) {
-            moved = true;
-            answer(ar_.done, {pins_.rdata.get(), pins_.rresp.get(), cycle});
-        }
-        return moved;
-    }
-
-private:
-    // A channel on which the master offers something.
-    struct Offer {
-        bool valid = false, held = false, done = false;
-        void drive(bool wanted, bool stalled, const headrace::Signal& pin) {
-            valid = wanted && !done && (held || !stalled);
-            pin.set(valid);
-        }
-        bool sample(const headrace::Signal& ready) {
-            const bool taken = valid && ready.get();
-            held = valid && !taken;
-            done |= taken;
-            return taken;
-        }
-    };
-
-    void answer(bool expected, const Answer& what) {
-        if (!expected) {
-            ++stray;
-            return;
-        }
-        answers.push_back(what);
-        aw_.done = w_.done = ar_.done = false;
-    }
-
-    headrace::AxiLite pins_;
-    Offer aw_, w_, ar_;
 };
 
 [[noreturn]] void die(const std::string& message) {
