@@ -16,9 +16,17 @@ from headrace.ingest.bounds import GROWTH, check_broadcast, check_functions, che
 from headrace.ingest.constants import fold
 from headrace.ingest.files import first_line, read_onnx, refuse_external_data, unwrapped
 from headrace.ingest.host import host_operator
-from headrace.ingest.operands import Node, Operand
+from headrace.ingest.operands import Node, Operand, Tensors
 from headrace.ingest.refusals import stand_ins, together
-from headrace.ingest.rules import DOMAINS, ONNX, find_rule, ignored_attributes, operators, takes_constants
+from headrace.ingest.rules import (
+    DOMAINS,
+    ONNX,
+    find_rule,
+    ignored_attributes,
+    operators,
+    sequence_operators,
+    takes_constants,
+)
 from headrace.ir import FloatType, Graph, IntRange, TensorType
 from headrace.ir.grid import Constant
 from headrace.ir.types import MOST_ELEMENTS
@@ -97,7 +105,7 @@ class _Import:
         self.proto = model.graph
         self.file = file
         self.graph = Graph(model.graph.name or "model", file)
-        self.env: dict[str, Operand | None] = {"": None}
+        self.env: dict[str, Operand | Tensors | None] = {"": None}
         self.skipped: set[str] = set()
         self.opsets = {o.domain: int(o.version) for o in model.opset_import}
         self.batch = 1
@@ -211,6 +219,8 @@ class _Import:
         operand = self.env.get(info.name)
         if operand is None:
             raise self._error(f"graph output '{info.name}' is made by no node")
+        if isinstance(operand, Tensors):
+            raise self._error(f"graph output '{info.name}' is a sequence of tensors; give each an output of its own")
         code = info.type.tensor_type.elem_type or onnx.TensorProto.FLOAT
         try:
             kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
@@ -306,16 +316,23 @@ class _Import:
 
     def _view(self, proto: onnx.NodeProto) -> Node:
         """What rules see of a node."""
-        inputs = tuple(self.env[name] for name in proto.input)
+        found = [self.env[name] for name in proto.input]
+        inputs = tuple(None if isinstance(x, Tensors) else x for x in found)
+        sequences = {k: x for k, x in enumerate(found) if isinstance(x, Tensors)}
         opset = self.opsets.get(proto.domain, self.opsets.get("ai.onnx" if not proto.domain else "", 13))
         name = proto.name or next((out for out in proto.output if out), proto.op_type)
-        return Node(proto, name, inputs, self.graph, opset, self.batch, self.producers, self.readers)
+        return Node(proto, name, inputs, self.graph, opset, self.batch, self.producers, self.readers, sequences)
 
     def _node(self, node: Node) -> None:
         proto, inputs, domain = node.proto, node.inputs, DOMAINS[node.proto.domain]
         constant = all(x is None or isinstance(x, Constant) for x in inputs)
-        results: Sequence[Operand | None]
+        results: Sequence[Operand | Tensors | None]
         rule = find_rule(domain, proto.op_type)
+        if node.sequences and (domain != ONNX or proto.op_type not in sequence_operators()):
+            raise node.unsupported(
+                f"its input {min(node.sequences)} is a sequence of tensors, which it does not take here; "
+                f"only {', '.join(sequence_operators())} do"
+            )
         if constant and self.computable < 0:
             raise node.error("the constants before it are too large")
         if constant and not takes_constants(domain, proto.op_type):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +17,18 @@ from headrace.ir.types import check_frame
 
 Operand = Constant | Value
 
+
+@dataclass(frozen=True, eq=False)
+class Tensors:
+    """A sequence of tensors, as a value of the file."""
+
+    items: tuple[Operand, ...]
+
+
 MOST_INDICES = 2**20
 """Elements of an axis along which a rule lists indices."""
 
-Rule = Callable[["Node"], Sequence[Operand]]
+Rule = Callable[["Node"], Sequence[Operand | Tensors]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +38,8 @@ class Node:
     Attributes:
         proto: the node itself.
         name: its name in the graph that is being built.
-        inputs: operands by position; None where an optional input is left out.
+        inputs: operands by position; None where an optional input is left out or a sequence of tensors.
+        sequences: inputs that are sequences of tensors, by position.
         graph: the source graph being built.
         opset: version of the node's operator set.
         batch: declared batch size of the model (1 when symbolic).
@@ -47,6 +56,7 @@ class Node:
     batch: int
     producers: dict[str, str]
     readers: frozenset[str]
+    sequences: Mapping[int, Tensors] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
 
     def used(self, output: int) -> bool:
@@ -110,6 +120,12 @@ class Node:
         found = self.inputs[position]
         assert found is not None
         return found
+
+    def tensors(self, position: int) -> tuple[Operand, ...]:
+        """A required input that is a sequence of tensors."""
+        if position not in self.sequences:
+            raise self.error(f"input {position} must be a sequence of tensors")
+        return self.sequences[position].items
 
     def value(self, position: int) -> Value:
         """A required input that depends on the model's inputs."""

@@ -29,11 +29,16 @@ DOMAINS = {
 
 _rules: dict[tuple[str, str], Rule] = {}
 _constant_rules: set[tuple[str, str]] = set()
+_sequence_rules: set[str] = set()
 _ignored: dict[tuple[str, str], frozenset[str]] = {}
 
 
 def imports(
-    *operators: str, domain: str = ONNX, constants: bool = False, ignores: Iterable[str] = ()
+    *operators: str,
+    domain: str = ONNX,
+    constants: bool = False,
+    sequences: bool = False,
+    ignores: Iterable[str] = (),
 ) -> Callable[[Rule], Rule]:
     """Decorator: register a rule.
 
@@ -41,6 +46,7 @@ def imports(
         operators: names of the operators.
         domain: as :data:`DOMAINS` maps it.
         constants: whether the rule also takes nodes whose operands are all constant.
+        sequences: whether the rule makes or takes sequences of tensors; also of constants.
         ignores: attributes that cannot change the result at inference. Any other attribute that a node carries and
             the rule does not ask for is refused: an attribute is never skipped silently.
     """
@@ -51,8 +57,10 @@ def imports(
                 raise RuntimeError(f"two import rules for {operator}")
             _rules[domain, operator] = rule
             _ignored[domain, operator] = frozenset(ignores)
-            if constants:
+            if constants or sequences:
                 _constant_rules.add((domain, operator))
+            if sequences:
+                _sequence_rules.add(operator)
         return rule
 
     return register
@@ -75,6 +83,12 @@ def find_rule(domain: str, operator: str) -> Rule | None:
 def takes_constants(domain: str, operator: str) -> bool:
     """Whether the operator's rule folds constants itself."""
     return (domain, operator) in _constant_rules
+
+
+def sequence_operators() -> list[str]:
+    """Names of the operators that make or take sequences of tensors."""
+    load_rules()
+    return sorted(_sequence_rules)
 
 
 def ignored_attributes(domain: str, operator: str) -> frozenset[str]:
