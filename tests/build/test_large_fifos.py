@@ -102,6 +102,7 @@ def test_in_the_files_of_a_build(tmp_path: Path) -> None:
     assert '.STYLE("ultra")' in (out / "rtl" / f"net_{name}.sv").read_text()
     assert (out / "hls" / "net.cpp").read_text().count("type=fifo impl=uram)") == 1
     assert '<th class="num">URAM</th>' in (out / "report" / "index.html").read_text()
+    assert " BRAM18, 1 URAM</small>" in (out / "report" / "index.html").read_text()
     assert headrace.load(out).plan.files == built.plan.files
     assert headrace.build(None, out, **settings, start_step="generate").plan.files == built.plan.files
 

@@ -9,7 +9,7 @@ from headrace.ir import Graph
 from headrace.layers.base import Resources
 from headrace.passes.to_hardware import to_hardware
 from headrace.schedule import insert_fifos, insert_width_converters, performance, pixels_within, solve_folding
-from headrace.schedule.budget import Budget, solve_within
+from headrace.schedule.budget import Budget, Extras, solve_within
 from headrace.schedule.choices import Limits
 from headrace.schedule.parts import BOARDS, PARTS, find_part
 from headrace.schedule.solver import FoldingProblem
@@ -45,18 +45,38 @@ def test_more_room_is_never_slower() -> None:
     assert rates[-1] < rates[0]
 
 
-def test_room_for_several_pixels_a_cycle() -> None:
-    """With more room, more pixels at once: never more than fits, and never slower."""
+def two_convolutions() -> Graph:
     core = Core()
     x = core.activation(core.conv(core.input((1, 8, 8)), 3, (3, 3), "conv", pad=1), name="act")
     core.output(core.conv(x, 2, (2, 2), "second", stride=2))
+    return core.graph
+
+
+def test_room_for_several_pixels_a_cycle() -> None:
+    """With more room, more pixels at once: never more than fits, and never slower."""
+    core = two_convolutions()
     found = []
     for lut in (400, 800, 6000):
         budget = Budget.of(limits={"lut": lut})
-        graph = solve_within(to_hardware(core.graph, pixels_within(core.graph, budget)).graph, budget)
+        graph = solve_within(to_hardware(core, pixels_within(core, budget)).graph, budget)
         assert used(graph).lut <= lut
         found.append(interval(graph))
     assert found[0] >= 64 > found[1] > found[2]
+
+
+def test_counters_take_the_room_of_pixels() -> None:
+    """As many pixels at once as fit beside the counters, not as would fit without: more room is never slower."""
+    core, extras = two_convolutions(), Extras(counters=True)
+    found, fewer = [], []
+    for lut in (1600, 2000, 2400):
+        budget = Budget.of(limits={"lut": lut})
+        pixels = pixels_within(core, budget, extras=extras)
+        graph = solve_within(to_hardware(core, pixels).graph, budget, extras=extras)
+        assert extras.performance(graph).resources.lut <= lut
+        found.append(interval(graph))
+        fewer.append(sum(pixels.values()) < sum(pixels_within(core, budget).values()))
+    assert found == sorted(found, reverse=True)
+    assert any(fewer)
 
 
 def test_a_rate_and_a_part() -> None:

@@ -138,6 +138,11 @@ def test_build_is_synthesised_and_reported(built: headrace.build.Design, tmp_pat
     assert all(unit.seconds == 0 for unit in again.units if unit.name == "fc1")
 
 
+def test_fewer_than_no_units_at_a_time() -> None:
+    with pytest.raises(InputError, match="jobs=-1: expected a number of units, or 0"):
+        Settings(jobs=-1)
+
+
 def test_cells_become_columns_and_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path, monkeypatch, WRITES)
     monkeypatch.setenv("COUNT", str(tmp_path / "count"))

@@ -30,7 +30,7 @@ from headrace.build.vocabulary import (
 )
 from headrace.codegen.design import Backend
 from headrace.errors import FoldingError, InputError, did_you_mean
-from headrace.schedule import Budget, Goal
+from headrace.schedule import Budget, Extras, Goal
 from headrace.schedule.folding_file import DoubledKeyError, read_folding, without_doubles
 from headrace.schedule.folding_keys import Reading
 
@@ -207,6 +207,11 @@ class BuildConfig(FinnSettings):
             raise FoldingError(f"unroll folds every layer as far as it goes and leaves no choice for {other}; give one")
         budget = Budget.of(self.fit_part, self.resource_limits) if limited else None
         return Goal(self.target_fps, self.clock_mhz, self.mvau_wwidth_max, self.finn_compatible, budget, self.unroll)
+
+    @property
+    def extras(self) -> Extras:
+        """What the design has besides its layers."""
+        return Extras(self.performance_counters, str(self.large_fifo_mem_style or "auto"))
 
     def with_folding_read(self) -> Self:
         """This configuration with the content of ``folding_config_file`` in ``folding``.

@@ -152,13 +152,11 @@ class Design:
         Raises:
             UnsupportedError: as :attr:`parts`, or when an integer operator has no layer, or there is no layer at all.
         """
-        config = self.config
-        large = config.large_fifo_mem_style or "auto"
-        plain = to_hardware(self.parts.core, self._pixels())
+        plain, extras = to_hardware(self.parts.core, self._pixels()), self.config.extras
         if not layers(plain.graph):
             why = "what follows its quantizers only puts elements in another order, which the host does"
             raise UnsupportedError(f"no part of the model can become hardware: {why}", file=self.source.file)
-        return replace(plain, counters=config.performance_counters, large_fifos=str(large))
+        return replace(plain, counters=extras.counters, large_fifos=extras.large_fifos)
 
     def _pixels(self) -> dict[str, int]:
         """How many pixels operators make at once: as a folding says, the rate needs, or the device allows."""
@@ -169,7 +167,7 @@ class Design:
         if config.target_fps is not None:
             found = pixels_for(core, target_cycles(config.target_fps, config.clock_mhz))
         elif (budget := config.goal.budget) is not None:
-            found = pixels_within(core, budget, config.mvau_wwidth_max)
+            found = pixels_within(core, budget, config.mvau_wwidth_max, config.extras)
         if config.folding is not None and not config.finn_compatible:
             found |= _asked(core, config.folding, config.folding_source)
         return found

@@ -1,6 +1,6 @@
 """Scheduling: folding to a rate, width converters, FIFO depths, expected performance."""
 
-from headrace.schedule.budget import Budget, solve_within
+from headrace.schedule.budget import Budget, Extras, solve_within
 from headrace.schedule.fifos import fifo_depths, insert_fifos
 from headrace.schedule.folding_file import (
     Applied,
@@ -21,6 +21,7 @@ from headrace.schedule.writable import asked_writable
 __all__ = [
     "Applied",
     "Budget",
+    "Extras",
     "FoldingSettings",
     "Goal",
     "LayerPerformance",

@@ -37,12 +37,19 @@ class Settings:
         timeout: seconds that each program may take for one unit.
         jobs: units at the same time; 0 is one for every two processors.
         cache: folder in which results are kept by content; None keeps none.
+
+    Raises:
+        InputError: for fewer jobs.
     """
 
     place_and_route: bool = False
     timeout: float = 1800.0
     jobs: int = 0
     cache: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.jobs < 0:
+            raise InputError(f"jobs={self.jobs}: expected a number of units, or 0 for one for every two processors")
 
 
 Progress = Callable[[str, int, int], None]
