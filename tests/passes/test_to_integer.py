@@ -505,3 +505,35 @@ def test_weights_helper_is_on_its_grid() -> None:
     assert constant.grid is not None
     assert np.array_equal(constant.value, constant.grid.q * constant.grid.scale)
     assert quantizer().levels == IntRange(-8, 7)
+
+
+PLACES = np.random.default_rng(3).integers(-9, 10, (2, 4, 5)) / 4
+
+
+@pytest.mark.parametrize("step", [0.5, 0.37])
+@pytest.mark.parametrize(
+    "ops",
+    [
+        (Add(PLACES),),
+        (Mul(PLACES[:1]),),
+        (Mul(2.0 ** np.arange(20).reshape(1, 4, 5) % 4),),
+        (Add(PLACES), Clip(np.float32(0), np.float32(np.inf))),
+        (BatchNorm(PLACES, PLACES[::-1].copy()),),
+    ],
+    ids=["add", "multiply", "powers of two", "add and clip", "both"],
+)
+def test_constants_along_several_axes_before_a_product(step: float, ops: tuple[Op, ...]) -> None:
+    s = Source(2, 4, 5)
+    value = s.quantized(step=step)
+    for op in ops:
+        value = s.add(op, value)
+    y = s.quantized(s.conv(value, np.random.default_rng(4).integers(-3, 4, (3, 2, 2, 3)), pad=1))
+    assert not check(s.output(y)).blockers
+
+
+def test_a_mean_of_padded_integers_with_a_zero_point() -> None:
+    s = Source(2, 4, 5)
+    offset = IntQuant(np.full((1, 1, 1), np.float32(0.5)), np.full((1, 1, 1), np.float32(3)), 0, 15)
+    pool = AveragePool((2, 3), (1, 1), (1, 1), ((1, 0), (1, 1)))
+    y = s.quantized(s.add(pool, s.add(offset)))
+    assert not check(s.output(y)).blockers

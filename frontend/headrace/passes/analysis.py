@@ -338,15 +338,26 @@ class Analysis:
 
     def _fixed(self, x: Scaled | Joined) -> Scaled:
         tensor = self.tensor(x)
+        varying = np.broadcast_shapes((1,) * len(x.shape), *(step.parameter_shape() for step in tensor.steps))
+        flat = sum(n > 1 for n in varying) > 1  # parameters vary along several axes: every element is a channel
+        if flat:
+            size, stem = (int(np.prod(x.shape)),), tensor.value.node
+            tensor = tensor.map(
+                lambda a: a.reshape(1, -1), self.emit(Reshape(size), tensor.value, name=f"{stem}_flat"), size
+            )
         part = fixed_point(tensor)
         if isinstance(x, Joined):  # a sum of float32 numbers may have more bits than one
             part = rounded(part)
         value = tensor.value
         for op in part.ops:
             value = self.emit(op, value, name=f"{tensor.value.node}_float32")
+        lo, hi = part.lo, part.hi
+        if flat:
+            value = self.emit(Reshape(x.shape), value, name=f"{value.node}_shaped")
+            lo, hi = (np.broadcast_to(end, tensor.shape).reshape(x.shape) for end in (lo, hi))
         scale = unit_scale(part.exponent, len(x.shape))
         steps = dequantizing_steps(scale, np.zeros(()))
-        return Scaled(value, x.shape, part.lo, part.hi, scale, np.zeros_like(scale), steps)
+        return Scaled(value, x.shape, lo, hi, scale, np.zeros_like(scale), steps)
 
     def _joint(self, f: JointFunction, levels: IntRange) -> tuple[Value, Int, Int] | None:
         """Emit a function of several tensors; None when no combination of moderate size gives it.

@@ -46,16 +46,17 @@ class Offset(SourceOp):
 def shifted(ctx: Lowering, x: Scaled, term: Int) -> Scaled:
     """*x* with the constant integers *term* added to its integers; scale and steps stay as they are.
 
-    Raises:
-        NotExact: when *term* varies along several axes.
+    Where *term* varies along several axes, every element of the frame is a channel.
     """
     if not np.any(term):
         return x
     long = [axis for axis, n in enumerate(term.shape) if n > 1]
-    if len(long) > 1:
-        raise NotExact(f"it adds integers that vary along {len(long)} axes; one is supported")
-    axis = long[0] if long else 0
     lo, hi = np.asarray(x.lo + term), np.asarray(x.hi + term)
-    output = IntRange(int(lo.min()), int(hi.max()))
-    op = integer.IntAffine(np.ones(1, np.int64), term.reshape(-1).astype(np.int64), output, axis)
-    return replace(x, value=ctx.emit(op, x.value), lo=lo, hi=hi, bipolar=False)
+    output, one = IntRange(int(lo.min()), int(hi.max())), np.ones(1, np.int64)
+    if len(long) <= 1:
+        op = integer.IntAffine(one, term.reshape(-1).astype(np.int64), output, long[0] if long else 0)
+        return replace(x, value=ctx.emit(op, x.value), lo=lo, hi=hi, bipolar=False)
+    each = np.broadcast_to(term, x.shape).reshape(-1).astype(np.int64)
+    flat = ctx.emit(integer.Reshape(each.shape), x.value)
+    value = ctx.emit(integer.Reshape(x.shape), ctx.emit(integer.IntAffine(one, each, output, 0), flat))
+    return replace(x, value=value, lo=lo, hi=hi, bipolar=False)
