@@ -179,7 +179,8 @@ class Report:
     def html(self) -> str:
         """The page; it refers to nothing outside itself."""
         environment = page_environment(_PAGES, _number)
-        return environment.get_template("report.html.j2").render(report=self, area=_area)
+        chart = {"area": _area, "chart_width": CHART_WIDTH, "chart_height": CHART_HEIGHT}
+        return environment.get_template("report.html.j2").render(report=self, **chart)
 
 
 def report_files(
