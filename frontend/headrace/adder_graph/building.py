@@ -1,23 +1,38 @@
 """From shared sums to adders: signs, widths and constants are settled here.
 
 Nodes are unsigned, so that an operand narrower than the other costs LUTs only where it has bits. A term of negative
-sign enters complemented; what that adds is a constant, and so is what all adders together have too much. One narrow
-leaf of every column enters its first adder as a table, which takes the column's whole constant at no cost.
+sign enters complemented; what that adds is a constant, and so is what all adders together have too much. The last sums,
+one a column, are of many operands (:mod:`headrace.adder_graph.columns`) and take the column's whole constant.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from headrace.adder_graph.columns import Plan, Word, as_row, least_levels, plan
+from headrace.adder_graph.digits import signed_digits
 from headrace.adder_graph.graph import CONSTANT, Adder, AdderGraph, Int, Operand, adder_luts
+from headrace.adder_graph.rows import RowAdder, whole
 from headrace.adder_graph.sharing import Sharing, Term
 from headrace.ir import IntRange
 
 TABLE_BITS = 5
 """A LUT has six inputs: one for the other operand, five for a table."""
+
+WORDS = 6
+"""Words that a chain of three adders sums: one as it comes, and five in three rows."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A sum of some words of a column: ``sums @ u + offset`` for input codes u."""
+
+    plan: Plan
+    sums: Int
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -41,7 +56,7 @@ class Builder:
         self.range = [(lo, hi)] * inputs
         self.width = [x.bits] * inputs
         self.depth = [0] * inputs
-        self.adders: list[Adder] = []
+        self.adders: list[Adder | RowAdder] = []
 
     # -- operands ---------------------------------------------------------------------------------------------------
 
@@ -64,13 +79,13 @@ class Builder:
 
     # -- adders -----------------------------------------------------------------------------------------------------
 
-    def append(self, adder: Adder, sums: Int, offset: int, interval: tuple[int, int]) -> int:
+    def append(self, adder: Adder | RowAdder, sums: Int, offset: int, interval: tuple[int, int]) -> int:
         self.adders.append(adder)
         self.sums.append(sums)
         self.offset.append(offset)
         self.range.append(interval)
         self.width.append(adder.width)
-        self.depth.append(1 + max((self.depth[o.node] for o in adder.operands if o.node != CONSTANT), default=-1))
+        self.depth.append(1 + max((self.depth[node] for node in adder.nodes), default=-1))
         return len(self.sums) - 1
 
     def bounds(self, sums: Int) -> tuple[int, int]:
@@ -123,127 +138,84 @@ class Builder:
 
     # -- columns ----------------------------------------------------------------------------------------------------
 
+    def words(self, terms: tuple[Term, ...]) -> tuple[list[Word], int]:
+        """The digits of *terms* as words, and a constant that makes them their sum."""
+        words, constant = [], 0
+        for term in terms:
+            constant -= term.weight * self.offset[term.node] << term.shift
+            for place, sign in signed_digits(term.weight):
+                shift = term.shift + place
+                words.append(Word(self.depth[term.node], shift, self.width[term.node], term.node, sign < 0))
+                if sign < 0:
+                    constant -= ((1 << self.width[term.node]) - 1) << shift
+        return words, constant
+
     def column(self, terms: tuple[Term, ...], bias: int, bits: int, limit: int) -> Operand:
         """The sum of *terms* and *bias*, modulo ``2**bits``, in at most *limit* levels if that can be."""
         modulus = 1 << bits
         if not terms:
             return Operand(CONSTANT, constant=bias % modulus)
-        leaf = min(
-            (t for t in terms if self.width[t.node] <= TABLE_BITS),
-            key=lambda t: (self.depth[t.node], abs(t.weight) == 1, self.width[t.node], abs(t.weight), t),
-            default=None,
-        )
-        path = self._tree(terms, leaf, limit)
-        if leaf is None:
-            return self._plain_column(path[0], bias, modulus)
-        return self._path(leaf, path[1:], bias, bits)
+        if len(terms) == 1:
+            return self._single(terms[0], bias, bits)
+        words, constant = self.words(terms)
+        parts, end = self._planned(words, bias + constant, bits, limit)
+        for part in parts:
+            self._emit(part.plan, bits, part)
+        return Operand(self._emit(end, bits))
 
-    def levels(self, terms: tuple[Term, ...], accumulators: int) -> int:
-        """Depth of the sum of *terms* by :meth:`_tree` with so many accumulators at most."""
-        waiting = sorted(self.depth[t.node] for t in terms)
-        level = active = 0
-        while waiting or active > 1:
-            ready = bisect_right(waiting, level)
-            started = min(accumulators - active, ready)
-            active += started
-            taken = min(active, ready - started)
-            del waiting[: started + taken]
-            active -= (active - taken) // 2
-            if active > 1 or waiting or taken:
-                level += 1
-        return level
+    def _planned(self, words: list[Word], constant: int, bits: int, limit: int) -> tuple[list[_Part], Plan]:
+        """Sums of six words each, as few as the *limit* allows, and then the sum of them and the other words."""
+        parts: list[_Part] = []
+        means = {word.node: (self.sums[word.node], self.offset[word.node]) for word in words}
+        node = len(self.sums) - 1
+        best, best_parts = plan(words, constant, bits, patient=True), parts
+        while True:
+            for patient in (True, False):
+                end = plan(words, constant, bits, patient)
+                if end.depth < best.depth:
+                    best, best_parts = end, parts
+                if end.depth <= limit:
+                    return parts, end
+            if len(words) <= WORDS or len(parts) > 2 * WORDS:
+                return best_parts, best
+            words = sorted(words)
+            own, words = words[:WORDS], words[WORDS:]
+            part = _Part(plan(own, 0, bits, patient=False), *_total(own, means))
+            parts = [*parts, part]
+            node += max(len(part.plan.steps), 1)
+            means[node] = part.sums, part.offset
+            top = min(self.bounds(part.sums)[1] + part.offset, (1 << bits) - 1)
+            words.append(Word(part.plan.depth, 0, top.bit_length(), node))
 
-    def _tree(self, terms: tuple[Term, ...], leaf: Term | None, limit: int) -> list[Term]:
-        """Sum *terms* in accumulators that each take up a term a level, as few as the *limit* allows: only where two
-        accumulators meet are bits added that a single accumulator would not have cost. Returns the sum; with a *leaf*,
-        the leaf and what its accumulator takes up, in turn."""
-        count = next((k for k in range(1, len(terms)) if self.levels(terms, k) <= limit), len(terms))
-        waiting = [t for t in terms if t is not leaf]
-        sums: list[Term] = []
-        path: list[Term] = []
-        if leaf is not None:
-            path.append(leaf)
-        level = 0
-        path_depth = self.depth[leaf.node] if leaf is not None else 0
-        while waiting or len(sums) + bool(path) > 1:
-            ready = sorted((t for t in waiting if self.depth[t.node] <= level), key=lambda t: (-self._span(t), t))
-            started = ready[: max(count - len(sums) - bool(path), 0)]
-            ready = ready[len(started) :]
-            sums += started
-            waiting = [t for t in waiting if t not in started]
-            free = list(sums)
-            if path and path_depth <= level and (ready or free):
-                first = len(path) == 1
-                taken = min(
-                    ready or free,
-                    key=lambda t: (t.weight < 0 and first, abs(t.weight) > 1, self._span(t) * (-1 if first else 1), t),
-                )
-                (ready if ready else free).remove(taken)
-                (waiting if taken in waiting else sums).remove(taken)
-                path.append(taken)
-                path_depth = level + 1
-            for one, other in self._pairs(free, ready):
-                waiting.remove(other)
-                sums[sums.index(one)] = self.merge(one, other)
-                free.remove(one)
-            if not ready:
-                for one, other in self._pairs(free, free):
-                    sums.remove(other)
-                    sums[sums.index(one)] = self.merge(one, other)
-            level += 1
-        return path or sums
+    def _emit(self, planned: Plan, bits: int, part: _Part | None = None) -> int:
+        """The adders of a plan; what its sum is, if that is known."""
+        nothing = np.zeros(self.inputs, np.int64)
+        row, node = as_row(planned.start, bits), CONSTANT
+        tops = planned.tops()[1:]
+        if part and tops:
+            tops[-1:] = [min(self.bounds(part.sums)[1] + part.offset, (1 << bits) - 1)]
+        for step, top in zip(planned.steps, tops, strict=True):
+            width = min(top.bit_length(), bits)
+            adder = RowAdder(row[:width], as_row(step.row, width), width, min(step.low, width), step.carry)
+            node = self.append(adder, nothing, 0, (0, (1 << width) - 1))
+            row = whole(node, width)
+        if node == CONSTANT:
+            node = self.append(RowAdder(row, (), len(row), len(row)), nothing, 0, (0, (1 << len(row)) - 1))
+        if part:
+            self.sums[node], self.offset[node] = part.sums, part.offset
+        return node
 
-    def _pairs(self, ones: list[Term], others: list[Term]) -> list[tuple[Term, Term]]:
-        """Disjoint pairs, those first that lose least against adding both to something wider."""
-        ranked = [(self._loss(one, other), one, other) for one in ones for other in others if one != other]
-        ranked.sort()
-        used: set[Term] = set()
-        pairs = []
-        for _, one, other in ranked:
-            if one not in used and other not in used:
-                used |= {one, other}
-                pairs.append((one, other))
-        return pairs
-
-    def _loss(self, one: Term, other: Term) -> int:
-        """LUTs of a sum, and of adding it to something wider, less those of adding both terms to it."""
-        low = min(one.shift, other.shift)
-        spans = [self._span(t) for t in (one, other)]
-        widths = [span.bit_length() for span in spans]
-        tops = [t.shift + w for t, w in zip((one, other), widths, strict=True)]
-        overlap = max(min(tops) - max(one.shift, other.shift), 0)
-        total = (spans[0] << one.shift - low) + (spans[1] << other.shift - low)
-        tables = min(widths) if abs(one.weight) > 1 and abs(other.weight) > 1 else 0
-        return overlap + tables + total.bit_length() - sum(widths)
-
-    def _span(self, term: Term) -> int:
-        lo, hi = self.range[term.node]
-        return abs(term.weight) * (hi - lo)
-
-    def _path(self, leaf: Term, path: list[Term], bias: int, bits: int) -> Operand:
-        """Add *path*, in turn, to a table of *leaf* that also holds all constants."""
-        constant = bias - (leaf.weight * self.offset[leaf.node] << leaf.shift)
-        forms = [self.form(t.node, t.weight) for t in path]
-        for term, form in zip(path, forms, strict=True):
-            constant -= (form.offset + term.weight * self.offset[term.node]) << term.shift
-        low = (1 << leaf.shift) - 1
-        modulus = 1 << bits
-        constant %= modulus
-        field = 1 << max(bits - leaf.shift, 0)
-        values = self.table(leaf.node, leaf.weight, constant >> leaf.shift, field)
-        first = Operand(leaf.node, leaf.shift, table=values, constant=constant & low)
-        if not path and leaf.weight == 1 and constant == 0:
-            return Operand(leaf.node, leaf.shift)
-        node = CONSTANT
-        sums = leaf.weight * self.sums[leaf.node] << leaf.shift
-        for k, (term, form) in enumerate(zip(path, forms, strict=True)):
-            operand = _shifted(form.operand, term.shift)
-            adder = Adder(operand, first, bits) if k == 0 else Adder(Operand(node), operand, bits)
-            sums = sums + (term.weight * self.sums[term.node] << term.shift)
-            node = self.append(adder, sums, 0, (0, modulus - 1))
-        if not path:
-            node = self.append(Adder(first, None, bits), sums, 0, (0, modulus - 1))
-        return Operand(node)
+    def _single(self, term: Term, bias: int, bits: int) -> Operand:
+        """One term and all constants, which the table of a narrow one holds."""
+        if self.width[term.node] > TABLE_BITS:
+            return self._plain_column(term, bias, 1 << bits)
+        constant = (bias - (term.weight * self.offset[term.node] << term.shift)) % (1 << bits)
+        if term.weight == 1 and constant == 0:
+            return Operand(term.node, term.shift)
+        values = self.table(term.node, term.weight, constant >> term.shift, 1 << max(bits - term.shift, 0))
+        first = Operand(term.node, term.shift, table=values, constant=constant & ((1 << term.shift) - 1))
+        sums = term.weight * self.sums[term.node] << term.shift
+        return Operand(self.append(Adder(first, None, bits), sums, 0, (0, (1 << bits) - 1)))
 
     def _plain_column(self, term: Term, bias: int, modulus: int) -> Operand:
         """*term* and all constants; the constants take an adder of their own unless they are none."""
@@ -260,6 +232,17 @@ class Builder:
         sums = term.weight * self.sums[term.node] << term.shift
         adder = Adder(operand, Operand(CONSTANT, constant=constant) if constant else None, bits)
         return Operand(self.append(adder, sums, 0, (0, modulus - 1)))
+
+
+def _total(words: Sequence[Word], means: Mapping[int, tuple[Int, int]]) -> tuple[Int, int]:
+    """The sum of *words* as sums of inputs and an offset, of what their nodes are."""
+    sums, offset = np.zeros_like(means[words[0].node][0]), 0
+    for word in words:
+        own, more = means[word.node]
+        sign = -1 if word.negative else 1
+        sums = sums + (sign * own << word.shift)
+        offset += sign * more + word.negative * ((1 << word.width) - 1) << word.shift
+    return sums, offset
 
 
 def _shifted(operand: Operand, shift: int) -> Operand:
@@ -289,6 +272,6 @@ def build(sharing: Sharing, x: IntRange, bias: Int, total: IntRange, slack: int)
         tuple(Term(terms[t.node].node, terms[t.node].shift + t.shift, terms[t.node].weight * t.weight) for t in column)
         for column in sharing.columns
     ]
-    limit = max((builder.levels(column, len(column)) for column in columns), default=0) + slack
+    limit = slack + max((least_levels([w.ready for w in builder.words(c)[0]]) for c in columns), default=0)
     outputs = [builder.column(own, k, total.bits, limit) for own, k in zip(columns, bias.tolist(), strict=True)]
     return AdderGraph(x, sharing.inputs, tuple(builder.adders), tuple(outputs), total)

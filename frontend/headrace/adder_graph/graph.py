@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from headrace.adder_graph.rows import RowAdder
 from headrace.ir import IntRange
 
 Int = npt.NDArray[np.int64]
@@ -52,6 +53,11 @@ class Adder:
     def operands(self) -> tuple[Operand, ...]:
         return (self.a,) if self.b is None else (self.a, self.b)
 
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The nodes that are read."""
+        return tuple(o.node for o in self.operands if o.node != CONSTANT)
+
 
 @dataclass(frozen=True)
 class Rounding:
@@ -82,7 +88,7 @@ class AdderGraph:
 
     x: IntRange
     inputs: int
-    adders: tuple[Adder, ...]
+    adders: tuple[Adder | RowAdder, ...]
     outputs: tuple[Operand, ...]
     total: IntRange
     rounding: Rounding | None = None
@@ -111,13 +117,16 @@ class AdderGraph:
         """Adders in a row up to and with every node."""
         depth = [0] * self.inputs
         for adder in self.adders:
-            depth.append(1 + max((depth[o.node] for o in adder.operands if o.node != CONSTANT), default=-1))
+            depth.append(1 + max((depth[node] for node in adder.nodes), default=-1))
         return tuple(depth)
 
     def sums(self, x: Int) -> Int:
         """The sums, before rounding, of inputs ``(n, inputs)``."""
         values: list[Int] = list(((x.T + 1) // 2 if self.x.bipolar else x.T + self.flip).astype(np.int64))
         for adder in self.adders:
+            if isinstance(adder, RowAdder):
+                values.append(np.broadcast_to(adder.evaluate(values), len(x)))
+                continue
             total = np.zeros(len(x), np.int64)
             for operand in adder.operands:
                 total += self._operand(operand, values)
@@ -151,7 +160,7 @@ class AdderGraph:
     @cached_property
     def luts(self) -> int:
         """Look-up tables of six inputs that the sums take; see :func:`adder_luts`."""
-        return sum(adder_luts(adder, self.width) for adder in self.adders)
+        return sum(a.luts if isinstance(a, RowAdder) else adder_luts(a, self.width) for a in self.adders)
 
 
 def bit_kinds(operand: Operand | None, node_width: tuple[int, ...] | list[int], width: int) -> list[object]:

@@ -28,9 +28,8 @@ class Pipeline:
         """The stage in which every node is read last; outputs are read in the last stage."""
         last = list(self.stage)
         for j, adder in enumerate(self.graph.adders):
-            for operand in adder.operands:
-                if operand.node != CONSTANT:
-                    last[operand.node] = max(last[operand.node], self.stage[self.graph.inputs + j])
+            for node in adder.nodes:
+                last[node] = max(last[node], self.stage[self.graph.inputs + j])
         for output in self.graph.outputs:
             if output.node != CONSTANT:
                 last[output.node] = self.stages - 1
@@ -71,7 +70,7 @@ class _Search:
         self.operands: list[list[int]] = [[] for _ in range(graph.nodes)]
         self.readers: list[list[int]] = [[] for _ in range(graph.nodes)]
         for j, adder in enumerate(graph.adders, graph.inputs):
-            for node in {o.node for o in adder.operands} - {CONSTANT}:
+            for node in set(adder.nodes):
                 self.operands[j].append(node)
                 self.readers[node].append(j)
         self.final = {o.node for o in graph.outputs}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.adder_graph.graph import CONSTANT, AdderGraph, Int, Operand
+from headrace.adder_graph.rows import Digit, RowAdder, Wire, whole
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,16 @@ class _Meaning:
     hi: int
     bits: int
     exact: bool
+    row: RowAdder | None = None
+    """Its digits, while they are not known to be a sum of inputs."""
 
 
 def prove(graph: AdderGraph, weights: Int, bias: Int) -> None:
     """Show that the sums of *graph* are ``x @ weights + bias`` for every x in range.
 
     Every node is a sum of inputs and a constant; its exact range says whether its width holds it, or it is right modulo
-    a power of two, which has to reach as far as what reads it.
+    a power of two, which has to reach as far as what reads it. An accumulator that has taken in some digits of a count
+    and not yet the others is not; it is followed by its digits until all are there.
 
     Raises:
         ValueError: names the first node or column for which this does not hold.
@@ -35,6 +39,9 @@ def prove(graph: AdderGraph, weights: Int, bias: Int) -> None:
     codes = (0, 1) if graph.x.bipolar else (graph.x.lo + origin, graph.x.hi + origin)
     nodes = [_Meaning(row, 0, *codes, graph.x.bits, True) for row in np.eye(graph.inputs, dtype=np.int64)]
     for k, adder in enumerate(graph.adders):
+        if isinstance(adder, RowAdder):
+            nodes.append(_row(adder, nodes, codes))
+            continue
         parts = [_operand(o, nodes, adder.width, f"adder {k}") for o in adder.operands]
         nodes.append(_node(sum(p[0] for p in parts), sum(p[1] for p in parts), adder.width, codes))
     scale = 2 if graph.x.bipolar else 1
@@ -51,6 +58,84 @@ def prove(graph: AdderGraph, weights: Int, bias: Int) -> None:
         lowest = -(modulus // 2) if graph.total.signed else 0
         if y[0] + wanted < lowest or y[1] + wanted >= lowest + modulus:
             raise ValueError(f"column {column} does not fit {graph.bits} bits")
+
+
+def _row(adder: RowAdder, nodes: list[_Meaning], codes: tuple[int, int]) -> _Meaning:
+    """What *adder* is: a sum of inputs, or what its digits are."""
+    sums, offset, open_ = _Digits(nodes, 1 << adder.width).resolve(adder)
+    if not open_:
+        return _node(sums, offset, adder.width, codes)
+    most = adder.most
+    first = {digit.wires[0].node for digit in adder.a if digit and digit.wires}
+    if len(first) == 1 and adder.a == whole(node := first.pop(), nodes[node].bits):
+        most -= (1 << nodes[node].bits) - 1 - nodes[node].hi
+    return _Meaning(sums, 0, 0, most, adder.width, most < 1 << adder.width, adder)
+
+
+class _Digits:
+    """A sum of digits, modulo a power of two: wires and counts by their factors."""
+
+    def __init__(self, nodes: list[_Meaning], modulus: int) -> None:
+        self.nodes, self.modulus = nodes, modulus
+        self.wires: dict[int, dict[int, int]] = {}
+        self.counts: dict[Digit, dict[int, int]] = {}
+        self.sums, self.offset = np.zeros_like(nodes[0].sums), 0
+
+    def resolve(self, adder: RowAdder) -> tuple[Int, int, bool]:
+        """*adder* as a sum of inputs and an offset; whether anything is left that is not."""
+        self._add(adder, 1)
+        while self._counted() or self._gathered():
+            pass
+        return self.sums, self.offset, bool(self.wires or self.counts)
+
+    def _add(self, adder: RowAdder, factor: int) -> None:
+        for k, digit in adder.places():
+            if not digit.wires:
+                self.offset += factor * (int(digit.one) >> digit.plane) << k
+            elif len(digit.wires) == 1 and not digit.one and digit.plane == 0:
+                self._wire(digit.wires[0], factor << k)
+            else:
+                planes = self.counts.setdefault(digit._replace(plane=0), {})
+                planes[digit.plane] = planes.get(digit.plane, 0) + (factor << k)
+
+    def _wire(self, wire: Wire, factor: int) -> None:
+        if wire.inverted:
+            self.offset += factor
+        bits = self.wires.setdefault(wire.node, {})
+        bits[wire.bit] = bits.get(wire.bit, 0) + (-factor if wire.inverted else factor)
+
+    def _counted(self) -> bool:
+        """Take counts of which all digits are there for the bits that they count."""
+        found = [
+            (digit, f) for digit, planes in self.counts.items() if (f := self._factor(planes, digit.planes)) is not None
+        ]
+        for digit, factor in found:
+            del self.counts[digit]
+            self.offset += factor * digit.one
+            for wire in digit.wires:
+                self._wire(wire, factor)
+        return bool(found)
+
+    def _gathered(self) -> bool:
+        """Take the last node of which all bits are there for what it is."""
+        for node in sorted(self.wires, reverse=True):
+            known, bits = self.nodes[node], self.wires[node]
+            factor = self._factor(bits, known.bits)
+            if factor is None or not (known.exact or (factor << known.bits) % self.modulus == 0):
+                continue
+            del self.wires[node]
+            if known.row is not None:
+                self._add(known.row, factor)
+            else:
+                self.sums, self.offset = self.sums + factor * known.sums, self.offset + factor * known.offset
+            return True
+        return False
+
+    def _factor(self, found: dict[int, int], bits: int) -> int | None:
+        """f, when bit k has the factor ``f * 2**k``."""
+        factor = found.get(0, 0)
+        right = all((found.get(k, 0) - (factor << k)) % self.modulus == 0 for k in range(bits))
+        return factor if right else None
 
 
 def _range(sums: Int, codes: tuple[int, int]) -> tuple[int, int]:
@@ -71,6 +156,8 @@ def _operand(operand: Operand, nodes: list[_Meaning], width: int, where: str) ->
     if operand.node == CONSTANT:
         return np.zeros_like(nodes[0].sums), operand.constant
     node = nodes[operand.node]
+    if node.row is not None:
+        raise ValueError(f"{where} reads node {operand.node}, which is not a sum of inputs")
     weight, offset = 1, 0
     if operand.inverted:
         weight, offset = -1, (1 << node.bits) - 1

@@ -51,7 +51,10 @@ class Sharing:
 SHARED = 0.5
 """LUTs that a bit of a digit costs, roughly, once what columns have in common is found."""
 
-MERGE = 1
+COUNTING = 0.5
+"""LUTs that a bit of a term costs: three digits count five."""
+
+MERGE = 0
 """LUTs that a term costs on top of its bits, because a column is not summed one term after the other."""
 
 Digits = dict[tuple[int, int], int]
@@ -134,7 +137,7 @@ class _Search:
             for node, _ in digits:
                 self.readers[node].add(c)
         self.count: dict[int, int] = defaultdict(int)
-        self.worth: dict[int, tuple[int, int]] = {}
+        self.worth: dict[int, tuple[float, int]] = {}
 
     def run(self) -> None:
         for column in self.columns:
@@ -191,7 +194,7 @@ class _Search:
         shift = (key >> 1 & 127) - 64
         return Pair(key >> 28, key >> 8 & 0xFFFFF, shift, -1 if key & 1 else 1)
 
-    def saving(self, key: int) -> int:
+    def saving(self, key: int) -> float:
         """LUTs that a pair saves. To add a term to a sum costs as many as the term has bits (the sum is the wider of
         the two, and where only one operand has a bit the carry passes without a LUT); so each place that has the pair
         saves the bits of both terms less those of their sum, and one for a place where sums of several terms meet;
@@ -204,11 +207,11 @@ class _Search:
             known = self.worth[key] = self._worth(self._unpack(key))
         return count * known[0] - known[1]
 
-    def _worth(self, pair: Pair) -> tuple[int, int]:
+    def _worth(self, pair: Pair) -> tuple[float, int]:
         wide = self.width[pair.first], self.width[pair.second]
         low = max(-pair.shift, 0), max(pair.shift, 0)
         overlap = min(low[0] + wide[0], low[1] + wide[1]) - max(low)
-        return wide[0] + wide[1] - self._span(self._sum(pair)).bit_length() + MERGE, max(overlap, 0)
+        return COUNTING * (wide[0] + wide[1] - self._span(self._sum(pair)).bit_length()) + MERGE, max(overlap, 0)
 
     def _sum(self, pair: Pair) -> Int:
         first, second = self.sums[pair.first], self.sums[pair.second]

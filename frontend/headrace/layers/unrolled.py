@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from headrace.adder_graph import Rounding, pipeline, solve
 from headrace.adder_graph.digits import digit_counts
 from headrace.adder_graph.graph import CONSTANT, Adder, Operand
 from headrace.adder_graph.pipelining import Pipeline
+from headrace.adder_graph.rows import COUNTED, ONE, Digit, Row, RowAdder
 from headrace.ir import IntRange
 from headrace.layers.base import Resources, RtlModule, StreamType
 from headrace.layers.hls import HlsCall, HlsTable
@@ -63,10 +64,21 @@ class Sum:
     a: tuple[Slice, ...]
     b: tuple[Slice, ...]
     passed: tuple[Slice, ...]
+    carry: Slice | None = None
 
     @property
     def bits(self) -> int:
         return self.width - self.low
+
+
+@dataclass(frozen=True)
+class CountSignal:
+    """``signal[k]`` is bit ``plane`` of the number of ones among bits k of ``words``."""
+
+    signal: str
+    plane: int
+    bits: int
+    words: tuple[tuple[Slice, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -160,7 +172,7 @@ def graph_module(layer: Unrolled, design: Pipeline) -> RtlModule:
         "out_bits": layer.output.bits,
         "graph": graph_context(design),
     }
-    return RtlModule("adder_graph.sv.j2", context, {}, ("headrace_sum.sv.j2",))
+    return RtlModule("adder_graph.sv.j2", context, {}, ("headrace_sum.sv.j2", "headrace_count.sv.j2"))
 
 
 def rounded_call(layer: Unrolled, rounding: Rounding, weights: HlsTable) -> HlsCall:
@@ -194,6 +206,7 @@ class _Drawing:
     def __init__(self, design: Pipeline) -> None:
         self.design, self.graph = design, design.graph
         self.tables: list[TableSignal] = []
+        self.counts: list[CountSignal] = []
 
     def context(self) -> dict[str, object]:
         graph, rounding = self.graph, self.graph.rounding
@@ -221,9 +234,9 @@ class _Drawing:
         return f"{kind}{number}_{stage}"
 
     def _stage(self, stage: int) -> dict[str, object]:
-        self.tables = []
+        self.tables, self.counts = [], []
         sums = [
-            self._sum(j, adder, stage)
+            self._row_sum(j, adder, stage) if isinstance(adder, RowAdder) else self._sum(j, adder, stage)
             for j, adder in enumerate(self.graph.adders, self.graph.inputs)
             if self.design.stage[j] == stage
         ]
@@ -232,7 +245,7 @@ class _Drawing:
             for n in range(self.graph.nodes)
             if self.design.stage[n] <= stage < self.design.last_use[n]
         ]
-        return {"sums": sums, "tables": self.tables, "registers": registers}
+        return {"sums": sums, "tables": self.tables, "counts": self.counts, "registers": registers}
 
     def _sum(self, node: int, adder: Adder, stage: int) -> Sum:
         operands = [self._field(o, f"{self._name(node, stage)}_{k}", stage) for k, o in enumerate(adder.operands)]
@@ -244,6 +257,45 @@ class _Drawing:
         lower = operands[starts.index(min(starts))]
         a, b = (self._cut(o, low, adder.width) for o in operands)
         return Sum(name, adder.width, low, a, b, self._cut(lower, 0, low))
+
+    def _row_sum(self, node: int, adder: RowAdder, stage: int) -> Sum:
+        name, width = self._name(node, stage), adder.width
+        a, b = ([*row, *[None] * (width - len(row))] for row in (adder.a, adder.b))
+        counted = self._count(name, adder.b, stage)
+        first = [self._digit(digit, stage) for digit in a]
+        second = [counted[k] if k in counted else self._digit(digit, stage) for k, digit in enumerate(b)]
+        passed = [q if p is None else own for p, own, q in zip(a, first, second, strict=True)]
+        chain = slice(adder.low, width)
+        carry = self._digit(Digit((adder.carry,)), stage) if adder.carry else None
+        return Sum(
+            name, width, adder.low, _joined(first[chain]), _joined(second[chain]), _joined(passed[: adder.low]), carry
+        )
+
+    def _count(self, name: str, row: Row, stage: int) -> dict[int, Slice]:
+        """The digits of *row* that are counted, by their weight: a signal for each plane."""
+        found: dict[int, Slice] = {}
+        for plane in range(COUNTED.bit_length()):
+            places = [k for k, digit in enumerate(row) if digit and digit.plane == plane and digit.planes > 1]
+            if not places:
+                continue
+            low, signal = places[0], f"c_{name}_{plane}"
+            words: list[list[Slice]] = [[Slice("", 0, 0)] * (places[-1] + 1 - low) for _ in range(COUNTED + 1)]
+            for k in places:
+                digit = row[k]
+                assert digit is not None
+                for word, wire in zip(words, digit.wires, strict=False):
+                    word[k - low] = self._digit(Digit((wire,)), stage)
+                words[COUNTED][k - low] = self._digit(ONE if digit.one else None, stage)
+                found[k] = Slice(signal, k - low, k - low)
+            self.counts.append(CountSignal(signal, plane, len(words[0]), tuple(map(_joined, words))))
+        return found
+
+    def _digit(self, digit: Digit | None, stage: int) -> Slice:
+        """A digit that is a wire, its complement or a constant."""
+        if digit is None or not digit.wires:
+            return Slice("", 0, 0, constant=int(digit is not None))
+        wire = digit.wires[0]
+        return Slice(self._name(wire.node, stage), wire.bit, wire.bit, wire.inverted)
 
     def _slices(self, operand: Operand, stage: int, low: int, high: int) -> tuple[Slice, ...]:
         return self._cut(self._field(operand, "", stage), low, high)
@@ -273,6 +325,20 @@ class _Drawing:
         whole = first == variable.low and last == variable.high + 1
         part = Slice(variable.signal, last - 1 - variable.low, first - variable.low, variable.inverted, whole)
         return (*_constant(constant, last, high), part, *_constant(constant, low, first))
+
+
+def _joined(bits: Sequence[Slice]) -> tuple[Slice, ...]:
+    """Slices of one bit each, the lowest first, as few slices with the highest first."""
+    joined: list[Slice] = []
+    for bit in bits:
+        last = joined[-1] if joined else None
+        if last and not bit.signal and not last.signal:
+            joined[-1] = replace(last, high=last.high + 1, constant=last.constant | bit.constant << last.bits)
+        elif last and (last.signal, last.inverted, last.high + 1) == (bit.signal, bit.inverted, bit.low):
+            joined[-1] = replace(last, high=bit.high)
+        else:
+            joined.append(bit)
+    return tuple(reversed(joined))
 
 
 def _lowest(operand: Operand, constant: int) -> int:
