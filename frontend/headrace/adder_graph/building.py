@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.adder_graph.columns import Plan, Word, as_row, least_levels, plan
+from headrace.adder_graph.columns import Plan, Word, as_row, least_levels, levels_at_least, plan, stacked
 from headrace.adder_graph.digits import signed_digits
 from headrace.adder_graph.graph import CONSTANT, Adder, AdderGraph, Int, Operand, adder_luts
 from headrace.adder_graph.rows import RowAdder, whole
@@ -168,18 +168,18 @@ class Builder:
         parts: list[_Part] = []
         means = {word.node: (self.sums[word.node], self.offset[word.node]) for word in words}
         node = len(self.sums) - 1
-        best, best_parts = plan(words, constant, bits, patient=True), parts
+        best: tuple[int, list[_Part], Plan] | None = None
         while True:
-            for patient in (True, False):
+            last = len(words) <= WORDS
+            for patient in (True, False) if last or levels_at_least(words, bits) <= limit else ():
                 end = plan(words, constant, bits, patient)
-                if end.depth < best.depth:
-                    best, best_parts = end, parts
+                if best is None or end.depth < best[0]:
+                    best = end.depth, parts, end
                 if end.depth <= limit:
                     return parts, end
-            if len(words) <= WORDS or len(parts) > 2 * WORDS:
-                return best_parts, best
-            words = sorted(words)
-            own, words = words[:WORDS], words[WORDS:]
+            if last and best:
+                return best[1:]
+            own, words = stacked(words, WORDS)
             part = _Part(plan(own, 0, bits, patient=False), *_total(own, means))
             parts = [*parts, part]
             node += max(len(part.plan.steps), 1)

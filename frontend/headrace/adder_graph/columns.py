@@ -60,6 +60,33 @@ def plan(words: Sequence[Word], constant: int, bits: int, patient: bool) -> Plan
     return _Heap(words, constant % (1 << bits), bits, patient).plan()
 
 
+def levels_at_least(words: Sequence[Word], bits: int) -> int:
+    """A bound of the depth of a plan: the digits of some weight, in rows from when the second word is there."""
+    heights = [0] * (bits + 2)
+    for word in words:
+        for k in range(word.shift, min(word.shift + word.width, bits)):
+            heights[k] += 1
+    digits = max(sum(heights[k : k + 3]) for k in range(bits)) // COUNTED
+    return sorted(word.ready for word in words)[:2][-1] + digits - 1
+
+
+def stacked(words: Sequence[Word], height: int) -> tuple[list[Word], list[Word]]:
+    """Of *words* the first that are there, *height* at most on every weight; and the others."""
+    ordered = sorted(words)
+    latest = ordered[min(height, len(ordered)) - 1].ready
+    heights: dict[int, int] = defaultdict(int)
+    taken, left = [], []
+    for word in ordered:
+        weights = range(word.shift, word.shift + word.width)
+        if word.ready <= latest and all(heights[k] < height for k in weights):
+            taken.append(word)
+            for k in weights:
+                heights[k] += 1
+        else:
+            left.append(word)
+    return taken, left
+
+
 def least_levels(ready: Sequence[int]) -> int:
     """Levels of a sum of terms that are there from the levels *ready* on, two operands an adder."""
     heap = list(ready)

@@ -52,16 +52,15 @@ SHARED = 0.5
 """LUTs that a bit of a digit costs, roughly, once what columns have in common is found."""
 
 COUNTING = 0.5
-"""LUTs that a bit of a term costs: three digits count five."""
-
-MERGE = 0
-"""LUTs that a term costs on top of its bits, because a column is not summed one term after the other."""
+"""LUTs that a bit of a term costs in the sum of a column: three digits count five bits, the first term costs nothing."""
 
 Digits = dict[tuple[int, int], int]
 """A column: sign by (node, shift)."""
 
 
-def share(weights: Int, spans: Sequence[int], part: Int, table_bits: int, seed: int | None = None) -> Sharing:
+def share(
+    weights: Int, spans: Sequence[int], part: Int, table_bits: int, seed: int | None = None, price: float = COUNTING
+) -> Sharing:
     """The common sums of ``x @ weights``.
 
     Args:
@@ -70,11 +69,12 @@ def share(weights: Int, spans: Sequence[int], part: Int, table_bits: int, seed: 
         part: what to take from all weights of a column, as :func:`common_part` gives it.
         table_bits: a node of at most so many bits is multiplied by any weight at no cost but that of the wider term.
         seed: breaks ties at random; without one, by the order of the inputs.
+        price: LUTs that a bit of a term costs in the sum of a column.
     """
     rest = weights - part
     if part.any():
         rest = np.column_stack([rest, np.ones(weights.shape[0], np.int64)])
-    search = _Search(rest, spans, seed)
+    search = _Search(rest, spans, seed, price)
     search.run()
     if part.any():
         total = search.whole(search.columns.pop())
@@ -121,7 +121,8 @@ def _terms(digits: Digits, width: Sequence[int], table_bits: int) -> tuple[Term,
 class _Search:
     """The state of one elimination. Pairs are counted under packed integers, see :meth:`_pack`."""
 
-    def __init__(self, weights: Int, spans: Sequence[int], seed: int | None) -> None:
+    def __init__(self, weights: Int, spans: Sequence[int], seed: int | None, price: float) -> None:
+        self.price = price
         inputs = weights.shape[0]
         self.spans = np.asarray(spans, np.int64)
         self.sums = list(np.eye(inputs, dtype=np.int64))
@@ -195,10 +196,8 @@ class _Search:
         return Pair(key >> 28, key >> 8 & 0xFFFFF, shift, -1 if key & 1 else 1)
 
     def saving(self, key: int) -> float:
-        """LUTs that a pair saves. To add a term to a sum costs as many as the term has bits (the sum is the wider of
-        the two, and where only one operand has a bit the carry passes without a LUT); so each place that has the pair
-        saves the bits of both terms less those of their sum, and one for a place where sums of several terms meet;
-        the sum itself costs the bits that overlap."""
+        """LUTs that a pair saves: each place that has it saves the price of the bits of both terms less those of their
+        sum; the sum itself costs the bits that overlap."""
         count = self.count[key]
         if count < 2:
             return -1
@@ -211,7 +210,7 @@ class _Search:
         wide = self.width[pair.first], self.width[pair.second]
         low = max(-pair.shift, 0), max(pair.shift, 0)
         overlap = min(low[0] + wide[0], low[1] + wide[1]) - max(low)
-        return COUNTING * (wide[0] + wide[1] - self._span(self._sum(pair)).bit_length()) + MERGE, max(overlap, 0)
+        return self.price * (wide[0] + wide[1] - self._span(self._sum(pair)).bit_length()), max(overlap, 0)
 
     def _sum(self, pair: Pair) -> Int:
         first, second = self.sums[pair.first], self.sums[pair.second]

@@ -7,13 +7,16 @@ import numpy as np
 from headrace.adder_graph.building import TABLE_BITS, build
 from headrace.adder_graph.digits import digit_counts
 from headrace.adder_graph.graph import AdderGraph, Int, Rounding, with_rounding
-from headrace.adder_graph.sharing import common_part, share
+from headrace.adder_graph.sharing import COUNTING, common_part, share
 from headrace.ir import IntRange
 
 EFFORT = 240_000
 """Tries times pairs of digits in the columns of the matrix: bounds the time that :func:`solve` takes."""
 
 MOST_TRIES = 40
+
+PRICES = (COUNTING, 0.6, 0.75, 0.4, 0.9)
+"""What the tries take for the price of a bit, in turn: where columns have little in common, others share more."""
 
 SLACK = 2
 """Levels of adders that a graph may have more than its deepest column needs."""
@@ -53,7 +56,8 @@ def solve(
     tries = min(max(effort // max(int((digits**2).sum()), 1), 1), MOST_TRIES)
     best: AdderGraph | None = None
     for k in range(tries):
-        sharing = share(scale * weights, spans, part, TABLE_BITS, seed=k or None)
+        own = part if k % 2 == 0 or not part.any() else 0 * part
+        sharing = share(scale * weights, spans, own, TABLE_BITS, seed=k or None, price=PRICES[k % len(PRICES)])
         graph = build(sharing, x, constants, total, slack)
         if best is None or graph.luts < best.luts:
             best = graph
