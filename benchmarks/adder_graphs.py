@@ -217,7 +217,7 @@ def compare(function: Function, folder: Path, given: argparse.Namespace) -> None
         for tool, (files, top, cycles, seconds) in tools.items():
             count = synthesise(files, top, recipe, given.yosys)
             base = base or count
-            ratio = f"LUT {base.lut / count.lut:.2f}, FF {base.ff / max(count.ff, 1):.2f} of it"
+            ratio = f"LUT {base.lut / max(count.lut, 1):.2f}, FF {base.ff / max(count.ff, 1):.2f} of it"
             print(
                 f"{function.name:18} {recipe}  {tool:9} {count.lut:6} LUT {count.ff:6} FF {count.carry:5} CARRY4  "
                 f"depth {count.depth:2}, {cycles:2} cycles, {seconds:.1f} CPU s"

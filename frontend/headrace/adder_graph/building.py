@@ -163,10 +163,23 @@ class Builder:
             self._emit(part.plan, bits, part)
         return Operand(self._emit(end, bits))
 
+    def total(self, terms: tuple[Term, ...]) -> Term:
+        """The sum of *terms* as a node."""
+        words, _ = self.words(terms)
+        sums, offset = _total(words, self._means(words))
+        bits = (self.bounds(sums)[1] + offset).bit_length()
+        parts, end = self._planned(words, 0, bits, least_levels([w.ready for w in words]))
+        for part in parts:
+            self._emit(part.plan, bits, part)
+        return Term(self._emit(end, bits, _Part(end, sums, offset)), 0, 1)
+
+    def _means(self, words: Sequence[Word]) -> dict[int, tuple[Int, int]]:
+        return {word.node: (self.sums[word.node], self.offset[word.node]) for word in words}
+
     def _planned(self, words: list[Word], constant: int, bits: int, limit: int) -> tuple[list[_Part], Plan]:
         """Sums of six words each, as few as the *limit* allows, and then the sum of them and the other words."""
         parts: list[_Part] = []
-        means = {word.node: (self.sums[word.node], self.offset[word.node]) for word in words}
+        means = self._means(words)
         node = len(self.sums) - 1
         best: tuple[int, list[_Part], Plan] | None = None
         while True:
@@ -268,6 +281,8 @@ def build(sharing: Sharing, x: IntRange, bias: Int, total: IntRange, slack: int)
             other._replace(shift=other.shift + max(pair.shift, 0), weight=other.weight * pair.sign),
         )
         terms.append(builder.merge(*shifted))
+    if len(sharing.common) > 1:
+        terms.append(builder.total(tuple(terms[node] for node in sharing.common)))
     columns = [
         tuple(Term(terms[t.node].node, terms[t.node].shift + t.shift, terms[t.node].weight * t.weight) for t in column)
         for column in sharing.columns

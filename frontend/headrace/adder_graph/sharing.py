@@ -41,18 +41,17 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True)
 class Sharing:
-    """Columns as sums of terms, over the inputs (nodes ``0 .. inputs - 1``) and then ``pairs``, in order."""
+    """Columns as sums of terms, over the inputs (nodes ``0 .. inputs - 1``), then ``pairs``, in order, and then the sum
+    of the nodes ``common`` if they are several."""
 
     inputs: int
     pairs: tuple[Pair, ...]
     columns: tuple[tuple[Term, ...], ...]
+    common: tuple[int, ...] = ()
 
-
-SHARED = 0.5
-"""LUTs that a bit of a digit costs, roughly, once what columns have in common is found."""
 
 COUNTING = 0.5
-"""LUTs that a bit of a term costs in the sum of a column: three digits count five bits, the first term costs nothing."""
+"""LUTs that a bit of a term costs in the sum of a column: three digits count five bits, a first term is free."""
 
 Digits = dict[tuple[int, int], int]
 """A column: sign by (node, shift)."""
@@ -76,27 +75,31 @@ def share(
         rest = np.column_stack([rest, np.ones(weights.shape[0], np.int64)])
     search = _Search(rest, spans, seed, price)
     search.run()
+    common: tuple[int, ...] = ()
     if part.any():
-        total = search.whole(search.columns.pop())
+        common = tuple(sorted(node for node, _ in search.columns.pop()))
+        total = common[0] if len(common) == 1 else len(search.sums)
+        search.width.append(int(np.sum(spans)).bit_length())
         for digits, weight in zip(search.columns, part.tolist(), strict=True):
             digits.update({(total, shift): sign for shift, sign in signed_digits(weight)})
     columns = tuple(_terms(digits, search.width, table_bits) for digits in search.columns)
-    return Sharing(weights.shape[0], tuple(search.pairs), columns)
+    return Sharing(weights.shape[0], tuple(search.pairs), columns, common)
 
 
-def common_part(weights: Int, spans: Sequence[int]) -> Int:
+def common_part(weights: Int, spans: Sequence[int], always: bool = False) -> Int:
     """What to take from all weights of a column, one value a column: where few weights are 0, their digits can be
     fewer with a multiple of the sum of all inputs taken out, which is computed once.
 
-    For weights of -1 and +1 half the digits go.
+    For weights of -1 and +1 half the digits go. It is taken where that pays for the sum of all inputs, or *always*
+    where it leaves fewer digits.
     """
-    bits = SHARED * float(np.mean([int(span).bit_length() for span in spans] or [0]))
+    bits = COUNTING * float(np.mean([int(span).bit_length() for span in spans] or [0]))
     total_bits = int(np.sum(np.asarray(spans, np.int64))).bit_length()
     before = digit_counts(weights).sum(axis=0)
-    best, part = bits / SHARED * weights.shape[0], np.zeros(weights.shape[1], np.int64)
+    best, part = 0 if always else bits * weights.shape[0], np.zeros(weights.shape[1], np.int64)
     for shift in range(int(np.abs(weights).max(initial=0)).bit_length()):
         values = np.array([1 << shift, -1 << shift])
-        saved = [(before - digit_counts(weights - v).sum(axis=0)) * bits - total_bits for v in values]
+        saved = [(before - digit_counts(weights - v).sum(axis=0)) * bits - total_bits * COUNTING for v in values]
         gain = np.maximum(np.max(saved, axis=0), 0)
         if gain.sum() > best:
             best, part = gain.sum(), np.where(gain > 0, values[np.argmax(saved, axis=0)], 0)
@@ -158,17 +161,6 @@ class _Search:
                 continue
             for changed in self._eliminate(key):
                 self._offer(heap, changed)
-
-    def whole(self, digits: Digits) -> int:
-        """A node that is the sum of *digits*, none of them shifted and all positive: the narrowest two are added until
-        one is left."""
-        heap = [(self.width[node], node) for node, _ in digits]
-        heapq.heapify(heap)
-        while len(heap) > 1:
-            one, other = sorted(heapq.heappop(heap)[1] for _ in range(2))
-            node = self._append(Pair(one, other, 0, 1))
-            heapq.heappush(heap, (self.width[node], node))
-        return heap[0][1]
 
     def _append(self, pair: Pair) -> int:
         """The node that *pair* becomes."""

@@ -52,12 +52,14 @@ def solve(
         total = IntRange(min(total.lo, -top), max(total.hi, top - 1))
     spans = [(x.hi - x.lo) // scale] * weights.shape[0]
     part = common_part(scale * weights, spans)
+    other = 0 * part if part.any() else common_part(scale * weights, spans, always=True)
     digits = digit_counts(scale * weights - part).sum(axis=0)
     tries = min(max(effort // max(int((digits**2).sum()), 1), 1), MOST_TRIES)
     best: AdderGraph | None = None
     for k in range(tries):
-        own = part if k % 2 == 0 or not part.any() else 0 * part
-        sharing = share(scale * weights, spans, own, TABLE_BITS, seed=k or None, price=PRICES[k % len(PRICES)])
+        sharing = share(
+            scale * weights, spans, (part, other)[k % 2], TABLE_BITS, seed=k or None, price=PRICES[k % len(PRICES)]
+        )
         graph = build(sharing, x, constants, total, slack)
         if best is None or graph.luts < best.luts:
             best = graph
