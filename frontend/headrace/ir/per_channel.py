@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ModelError
-from headrace.ir.counting import count_thresholds
+from headrace.ir.counting import Thresholds
 from headrace.ir.exact import largest, narrowest
 from headrace.ir.op import QUIET, Array, Op
 from headrace.ir.types import IntRange, TensorType
@@ -83,6 +83,10 @@ class Activation(PerChannel):
     writable: bool = field(default=False, metadata=QUIET)
 
     @cached_property
+    def _counted(self) -> Thresholds:
+        return Thresholds(self.thresholds)
+
+    @cached_property
     def _levels(self) -> tuple[Array, Array]:
         """Steps and bases, of one number where all are the same, in a type that holds every sum on the way."""
         kind = narrowest(largest(self.base) + largest(self.step) * self.thresholds.shape[1])
@@ -94,7 +98,7 @@ class Activation(PerChannel):
         if x.ndim == 1:  # one number a frame
             return (self.execute(x[:, None])[0][:, 0],)
         step, base = self._levels
-        y = count_thresholds(np.moveaxis(x, 1 + self.axis, -1), self.thresholds).astype(step.dtype, copy=False)
+        y = self._counted.count(np.moveaxis(x, 1 + self.axis, -1)).astype(step.dtype, copy=False)
         if step.size > 1 or step[0] != 1:
             y *= step
         if base.size > 1 or base[0] != 0:
