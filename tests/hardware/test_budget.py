@@ -9,8 +9,9 @@ from headrace.ir import Graph
 from headrace.layers.base import Resources
 from headrace.passes.to_hardware import to_hardware
 from headrace.schedule import insert_fifos, insert_width_converters, performance, pixels_within, solve_folding
-from headrace.schedule.budget import Budget, Extras, solve_within
+from headrace.schedule.budget import Budget
 from headrace.schedule.choices import Limits
+from headrace.schedule.folding import Extras, solve_within
 from headrace.schedule.parts import BOARDS, PARTS, find_part
 from headrace.schedule.solver import FoldingProblem
 from headrace.schedule.streams import layers

@@ -11,8 +11,8 @@ from headrace.errors import ModelError
 from headrace.ir import Graph, IntRange, TensorType, Value
 from headrace.schedule import tokens
 from headrace.schedule.fifos import fifo_depths
+from headrace.schedule.folding import solve_folding
 from headrace.schedule.performance import performance
-from headrace.schedule.solver import solve_folding
 from headrace.schedule.steady import Flow, Pace, first_frame, steady_flows
 from headrace.schedule.streams import Link, layers
 from headrace.schedule.tokens import token_times

@@ -1,7 +1,8 @@
 """Scheduling: folding to a rate, width converters, FIFO depths, expected performance."""
 
-from headrace.schedule.budget import Budget, Extras, solve_within
+from headrace.schedule.budget import Budget
 from headrace.schedule.fifos import fifo_depths, insert_fifos
+from headrace.schedule.folding import Extras, solve_folding, solve_within
 from headrace.schedule.folding_file import (
     Applied,
     apply_folding,
@@ -14,7 +15,7 @@ from headrace.schedule.folding_keys import Reading
 from headrace.schedule.performance import LayerPerformance, Performance, performance
 from headrace.schedule.pixel_budget import pixels_within
 from headrace.schedule.scheduling import FoldingSettings, Goal, connect, fold_by_file, fold_for_rate, schedule
-from headrace.schedule.solver import default_target, fastest_target, solve_folding, target_cycles
+from headrace.schedule.solver import default_target, fastest_target, target_cycles
 from headrace.schedule.widths import insert_width_converters
 from headrace.schedule.writable import asked_writable
 

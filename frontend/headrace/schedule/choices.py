@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -113,10 +113,11 @@ class Offer:
                 low = middle + 1
         return low
 
-    def best(self, target: int, cost: Callable[[Resources], float]) -> list[Choice]:
-        """Of the choices within *target*, the cheapest for each combination of word widths, cheapest first."""
+    def best(self, target: int, cost: Callable[[Resources], float], also: Iterable[Choice] = ()) -> list[Choice]:
+        """Of the choices within *target* and *also* others, the cheapest for each combination of word widths, cheapest
+        first."""
         found: dict[tuple[int, ...], tuple[float, int, tuple[int, ...], Choice]] = {}
-        for choice in self.within(target):
+        for choice in (*self.within(target), *also):
             layer = choice.layer
             rank = (cost(choice.resources), layer.cycles, tuple(layer.folding.values()), choice)
             if choice.widths not in found or rank[:3] < found[choice.widths][:3]:

@@ -6,8 +6,9 @@ from headrace.errors import FoldingError
 from headrace.ir import Graph
 from headrace.passes.pixels import pixels_for
 from headrace.passes.to_hardware import to_hardware
-from headrace.schedule.budget import Budget, Extras, solve_within
+from headrace.schedule.budget import Budget
 from headrace.schedule.choices import Limits
+from headrace.schedule.folding import Extras, solve_within
 from headrace.schedule.solver import fastest_target
 
 

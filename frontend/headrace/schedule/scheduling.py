@@ -9,13 +9,14 @@ from typing import Any, Protocol
 from headrace.errors import FoldingError
 from headrace.ir import Graph
 from headrace.passes.hardware_design import HardwareDesign
-from headrace.schedule.budget import Budget, Extras, solve_within
+from headrace.schedule.budget import Budget
 from headrace.schedule.choices import Limits, extreme
 from headrace.schedule.fifos import insert_fifos
+from headrace.schedule.folding import Extras, solve_folding, solve_within
 from headrace.schedule.folding_file import apply_folding
 from headrace.schedule.folding_keys import Reading
 from headrace.schedule.merging import merge_layers
-from headrace.schedule.solver import fastest_target, solve_folding, target_cycles
+from headrace.schedule.solver import fastest_target, target_cycles
 from headrace.schedule.streams import layers, rebuild
 from headrace.schedule.widths import insert_width_converters
 

@@ -19,6 +19,7 @@ from headrace.layers.base import Resources
 from headrace.schedule.choices import Choice, Limits, Offer, extreme
 from headrace.schedule.cost import USUAL, Weights
 from headrace.schedule.elimination import Costs, minimise
+from headrace.schedule.greedy import WEIGHT_BITS, greedy_layer
 from headrace.schedule.streams import Link, boundary_stream, layers, links, rebuild, within_memory
 from headrace.schedule.widths import link_resources
 
@@ -55,23 +56,8 @@ def default_target(graph: Graph, widest: int | None = None) -> int:
 
 
 def fastest_target(graph: Graph, widest: int | None = None) -> int:
-    """Fewest cycles a frame that every layer can do; *widest* as in :func:`solve_folding`."""
+    """Fewest cycles a frame that every layer can do, where a PE reads at most *widest* bits of weights a cycle."""
     return max((Offer(layer, Limits(widest)).fastest for layer in layers(graph).values()), default=1)
-
-
-def solve_folding(graph: Graph, target: int | None = None, widest: int | None = None) -> Graph:
-    """*graph* with every layer folded so that it takes at most *target* cycles a frame, as cheaply as known.
-
-    Args:
-        graph: layers in any folding; without width converters and FIFOs.
-        target: cycles a frame; :func:`default_target` when None.
-        widest: most bits of weights that one PE reads a cycle, where a layer has a choice; None for any number.
-
-    Raises:
-        FoldingError: when a layer cannot meet the target even fully unfolded; names the slowest.
-    """
-    cycles = default_target(graph, widest) if target is None else target
-    return FoldingProblem(graph, Limits(widest)).solve(cycles).graph
 
 
 @dataclass(frozen=True)
@@ -80,6 +66,16 @@ class Folded:
 
     graph: Graph
     resources: Resources
+
+    @property
+    def cycles(self) -> int:
+        """A frame takes in the slowest layer."""
+        return max((layer.cycles for layer in layers(self.graph).values()), default=1)
+
+    def same(self, other: Folded) -> bool:
+        """Whether every layer is folded as in *other*, of the same problem."""
+        mine, theirs = layers(self.graph), layers(other.graph)
+        return all(layer.folding == theirs[node].folding for node, layer in mine.items())
 
 
 class FoldingProblem:
@@ -96,6 +92,7 @@ class FoldingProblem:
         edges = links(graph)
         self.inner = [e for e in edges if e.source.node in self.offers and e.target.node in self.offers]
         self.outer = [e for e in edges if e not in set(self.inner)]
+        self._greedy: dict[int, dict[str, Choice] | None] = {}
 
     @property
     def range(self) -> tuple[int, int]:
@@ -110,16 +107,36 @@ class FoldingProblem:
             FoldingError: when a layer cannot meet it even fully unfolded; names the slowest.
         """
         self._check_reachable(target)
+        rule = self._greedy_choices(target)
         choices = {}
         for node, offer in self.offers.items():
             with within_memory(node, offer.layer):
-                choices[node] = offer.best(target, weights.cost)
+                choices[node] = offer.best(target, weights.cost, [rule[node]] if rule else [])
         single = {node: np.array([weights.cost(c.resources) for c in found]) for node, found in choices.items()}
         pairs: dict[tuple[str, str], Costs] = {}
         for link in self.inner:
             ends = (link.source.node, link.target.node)
             pairs[ends] = pairs.get(ends, 0.0) + _link_costs(link, choices[ends[0]], choices[ends[1]], weights)
-        picked = {node: choices[node][index] for node, index in minimise(single, pairs).items()}
+        return self._folded({node: choices[node][index] for node, index in minimise(single, pairs).items()})
+
+    def greedy(self, target: int) -> Folded | None:
+        """The folding that FINN's greedy rule gives for *target*; None where that does not meet the target."""
+        choices = self._greedy_choices(target)
+        return self._folded(choices) if choices is not None else None
+
+    def _greedy_choices(self, target: int) -> dict[str, Choice] | None:
+        if target not in self._greedy:
+            met = {}
+            for node, offer in self.offers.items():
+                with within_memory(node, offer.layer):
+                    choice = _greedy_choice(offer, target)
+                if choice is not None:
+                    met[node] = choice
+            self._greedy[target] = met if len(met) == len(self.offers) else None
+        return self._greedy[target]
+
+    def _folded(self, picked: Mapping[str, Choice]) -> Folded:
+        """The graph with these choices, priced."""
         total = sum((choice.resources for choice in picked.values()), Resources())
         total = sum((_link_resources(link, picked) for link in self.inner), total)
         folded = rebuild(self.graph, {node: choice.layer for node, choice in picked.items()})
@@ -137,6 +154,12 @@ class FoldingProblem:
                 f"layer '{slowest}' ({kind}): {target} cycles a frame cannot be reached; it takes "
                 f"{fastest} even {self.offers[slowest].limits}, so the target must allow that many"
             )
+
+
+def _greedy_choice(offer: Offer, target: int) -> Choice | None:
+    """What the greedy rule makes of a layer, if that meets *target* and the limits."""
+    layer = greedy_layer(offer.layer, target, offer.limits.weight_bits_a_pe or WEIGHT_BITS)
+    return offer.folded(tuple(layer.folding.values())) if layer.cycles <= target else None
 
 
 def _link_costs(link: Link, sources: list[Choice], targets: list[Choice], weights: Weights) -> Costs:
