@@ -119,6 +119,14 @@ def test_weights_that_are_not_all_there(tmp_path: Path, content: bytes | None, e
         load_onnx(path)
 
 
+@pytest.mark.parametrize("offset", ["-8", "999999"])
+def test_weights_outside_of_their_file(tmp_path: Path, offset: str) -> None:
+    (tmp_path / "w.bin").write_bytes(W.tobytes())
+    path = save(external("w.bin", offset=offset), tmp_path / "net.onnx")
+    with pytest.raises(ModelError, match=rf"\(from {offset} on, but 'w\.bin' has {W.nbytes} bytes\)"):
+        load_onnx(path)
+
+
 def test_external_weights_without_a_file() -> None:
     with pytest.raises(ModelError, match="the data of tensor 'w' lies in a file of its own; give the path"):
         from_proto(external("w.bin"))
