@@ -7,16 +7,20 @@ import numpy as np
 from headrace.adder_graph.building import TABLE_BITS, build
 from headrace.adder_graph.digits import digit_counts
 from headrace.adder_graph.graph import AdderGraph, Int, Rounding, with_rounding
+from headrace.adder_graph.pipelining import ADDERS_A_STAGE
 from headrace.adder_graph.sharing import COUNTING, common_part, share
 from headrace.ir import IntRange
 
-EFFORT = 240_000
+EFFORT = 180_000
 """Tries times pairs of digits in the columns of the matrix: bounds the time that :func:`solve` takes."""
 
 MOST_TRIES = 40
 
 PRICES = (COUNTING, 0.6, 0.75, 0.4, 0.9)
 """What the tries take for the price of a bit, in turn: where columns have little in common, others share more."""
+
+REGISTER = 0.2
+"""LUTs that a register bit is worth when graphs of several depths are compared."""
 
 SLACK = 2
 """Levels of adders that a graph may have more than its deepest column needs."""
@@ -58,13 +62,24 @@ def solve(
     best: AdderGraph | None = None
     for k in range(tries):
         sharing = share(
-            scale * weights, spans, (part, other)[k % 2], TABLE_BITS, seed=k or None, price=PRICES[k % len(PRICES)]
+            scale * weights,
+            spans,
+            other if k % 3 == 1 else part,
+            TABLE_BITS,
+            seed=k or None,
+            price=PRICES[k % len(PRICES)],
         )
         graph = build(sharing, x, constants, total, slack)
-        if best is None or graph.luts < best.luts:
+        if best is None or cost(graph, rounding) < cost(best, rounding):
             best = graph
     assert best is not None
     return with_rounding(best, rounding)
+
+
+def cost(graph: AdderGraph, rounding: Rounding | None) -> float:
+    """LUTs, and some for the registers of one sum a column and stage."""
+    levels = max(graph.depth, default=0) + (rounding is not None)
+    return graph.luts + REGISTER * -(-levels // ADDERS_A_STAGE) * graph.bits * len(graph.outputs)
 
 
 def sum_range(weights: Int, x: IntRange, bias: Int) -> IntRange:

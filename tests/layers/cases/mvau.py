@@ -123,4 +123,5 @@ CASES = {
     "one_output": mvau(IntRange(-2, 1), integers(-2, 1, 16, 1), 1, 4),
     "one_by_one": mvau(IntRange(-8, 7), np.array([[-3]]), 1, 1),
     "wide": mvau(IntRange(-(2**20), 2**20), integers(-(2**10), 2**10, 6, 4), 2, 3),
+    "graph_signs": mvau(IntRange(0, 15), signs(24, 12), 12, 24),
 }
