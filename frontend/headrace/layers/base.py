@@ -87,8 +87,9 @@ class Resources:
 
     @property
     def weight(self) -> float:
-        """One number to choose an implementation by: a flip-flop is half a LUT, a DSP 100, a block RAM 200."""
-        return Estimate(self.lut, self.ff, self.dsp).weight + 200 * self.bram18
+        """One number to choose an implementation by: a flip-flop is half a LUT, a DSP 100, a block RAM 200, an UltraRAM
+        as much as eight of them."""
+        return Estimate(self.lut, self.ff, self.dsp).weight + 200 * self.bram18 + 1600 * self.uram
 
     def __add__(self, other: Resources) -> Resources:
         a, b = self, other

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import Lookup as LookupOp
+from headrace.ir.op import QUIET
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
-from headrace.layers.memory import Int, index_bits, memory_resources, memory_text, ram_style, rom_attribute
+from headrace.layers.memory import (
+    Int,
+    check_ram_style,
+    index_bits,
+    memory_resources,
+    memory_text,
+    ram_style,
+    rom_attribute,
+)
 from headrace.layers.pointwise import Pointwise
 from headrace.numerics import interleave_channels
 
@@ -33,8 +42,10 @@ class Lookup(Pointwise):
     stream: StreamType
     output: IntRange
     pe: int = 1
+    ram_style: str = field(default="auto", metadata=QUIET)
 
     def __post_init__(self) -> None:
+        check_ram_style(self.ram_style, "Lookup")
         channels = self.stream.shape[-1]
         if self.table.shape[0] not in (1, channels) or self.table.shape[1] != self.stream.range.count:
             raise ValueError(f"a table {self.table.shape} for {channels} channels of {self.stream.range}")
@@ -68,11 +79,11 @@ class Lookup(Pointwise):
 
         Up to 256 words, multiplexers that are no look-up tables choose among those of a bit.
         """
-        memory = memory_resources(self.depth, self.output.bits)
+        memory = memory_resources(self.depth, self.output.bits, self.ram_style)
         chosen = 1.4 if self.depth > 256 else 1.0
         group = index_bits(self.groups) if self.groups > 1 else 0
-        ff = 0.0 if memory.bram18 else float(self.outputs[0].word_bits)
-        tables = Resources(lut=self.pe * chosen * memory.lut, bram18=self.pe * memory.bram18)
+        ff = 0.0 if memory.bram18 or memory.uram else float(self.outputs[0].word_bits)
+        tables = replace(memory, lut=chosen * memory.lut).times(self.pe)
         return tables + Resources(lut=2.0 + group, ff=ff + group + 1)
 
     def rtl(self) -> RtlModule:
@@ -87,14 +98,14 @@ class Lookup(Pointwise):
             "y_bits": self.output.bits,
             "group_bits": index_bits(self.groups),
             "depth": self.depth,
-            "rom_style": rom_attribute(self.depth, self.output.bits),
+            "rom_style": rom_attribute(self.depth, self.output.bits, self.ram_style),
         }
         return RtlModule("lookup.sv.j2", context, self._memories(lanes))
 
     def hls(self) -> HlsCall:
         lanes = 1 if self.shared else self.pe
         table = interleave_channels(self._by_code(), lanes)  # (groups, lanes, codes)
-        storage = ram_style(self.depth, self.output.bits)
+        storage = ram_style(self.depth, self.output.bits, self.ram_style)
         tables = {"table": HlsTable(table, self.output, apart=(2,), storage=storage, ports=self.pe // lanes)}
         parameters = (("words", self.cycles), ("groups", self.groups))
         return HlsCall("lookup.hpp", "lookup", parameters, self.cycles, tables)

@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace.adder_graph import Rounding
 from headrace.adder_graph.digits import digit_counts
-from headrace.arithmetic import WIRED, wired_constant_luts
+from headrace.arithmetic import wired_constant_luts
 from headrace.ir import Array, IntRange
 from headrace.ir.integer import Activation
 from headrace.ir.op import QUIET
@@ -25,21 +25,17 @@ from headrace.layers.memory import (
     check_ram_style,
     index_bits,
     memory_resources,
-    packed_words,
     ram_style,
     rom_resources,
 )
 from headrace.layers.pointwise import StyledPointwise
 from headrace.layers.runtime_thresholding import runtime_thresholding
 from headrace.layers.threshold_line import Line, fit_line
+from headrace.layers.threshold_search import Search
 from headrace.numerics import interleave_channels
 
 STYLES = ("parallel", "search", "line", "table")
 
-LEVELS = 2
-"""Comparisons of a binary search one after the other in a cycle."""
-CHAINED = 16
-"""Constants of a level that comes second in a cycle."""
 TABLE_ENTRIES = 1 << 18
 """Most entries of the tables of a layer."""
 
@@ -107,51 +103,15 @@ class Thresholding(StyledPointwise):
         """Thresholds a channel that take effect."""
         return int(self.function.cuts.shape[1])
 
+    @cached_property
+    def search(self) -> Search:
+        """The binary search for the number of thresholds reached."""
+        return Search(self.function, self.groups, self.lanes, self.ram_style)
+
     @property
     def levels(self) -> int:
-        """Levels of the binary search."""
-        return self.steps.bit_length()
-
-    @property
-    def stages(self) -> tuple[tuple[int, ...], ...]:
-        """Levels of the binary search between two registers: two where the second has few constants."""
-        stages: list[tuple[int, ...]] = []
-        for level in range(self.levels):
-            if stages and len(stages[-1]) < LEVELS and self._wired(level) and self.groups << level <= CHAINED:
-                stages[-1] = (*stages[-1], level)
-            else:
-                stages.append((level,))
-        return tuple(stages)
-
-    def _wired(self, level: int) -> bool:
-        """Whether the thresholds of a level of the binary search are few enough for a look-up table a bit."""
-        depth = self.groups << level
-        return depth == 1 or (depth <= WIRED and self.ram_style in ("auto", "distributed"))
-
-    @property
-    def _group_stages(self) -> int:
-        """Stages of the binary search that have the channel group in a register: those that read constants by it, and
-        those before one that begins with a memory, or before the last one, where bases and steps are read."""
-        if self.groups == 1:
-            return 0
-        reads = [s for s, stage in enumerate(self.stages) if self._wired(stage[-1])]
-        reads += [s - 1 for s, stage in enumerate(self.stages) if not self._wired(stage[0])]
-        f = self.function
-        if np.any(f.base != f.base[0]) or np.any(f.step != f.step[0]):
-            reads.append(len(self.stages) - 2)
-        return max(reads) + 1
-
-    def _wired_cuts(self) -> dict[int, list[int]]:
-        """By level, the thresholds of each lane as one number: their lowest bits, then the next ones and so on."""
-        columns = np.arange(self.stream.bits)[:, np.newaxis]
-        return {
-            level: [
-                packed_words((lane.ravel() >> columns & 1).reshape(1, -1), IntRange(0, 1))[0]
-                for lane in interleave_channels(cuts, self.lanes).swapaxes(0, 1)
-            ]
-            for level, cuts in enumerate(self._levels())
-            if self._wired(level)
-        }
+        """Bits of the number of thresholds reached."""
+        return self.search.levels
 
     @cached_property
     def line(self) -> Line | None:
@@ -169,7 +129,9 @@ class Thresholding(StyledPointwise):
         op = Activation(self.thresholds, self.base, self.step, self.output, 0)
         (columns,) = op.execute(np.repeat(values[:, None], channels, axis=1))
         table = np.ascontiguousarray(columns.T)
-        return Lookup(table[:1] if self.function.rows == 1 else table, self.stream, self.output, self.pe)
+        return Lookup(
+            table[:1] if self.function.rows == 1 else table, self.stream, self.output, self.pe, self.ram_style
+        )
 
     @cached_property
     def legal_styles(self) -> tuple[str, ...]:
@@ -182,7 +144,7 @@ class Thresholding(StyledPointwise):
         if self.style == "auto":
             return self.chosen.latency
         fetch = 1 if self.groups > 1 else 0
-        return {"search": len(self.stages) + 1, "line": 3 + fetch, "table": 1}.get(self.style, 2 + fetch)
+        return {"search": len(self.search.stages) + 1, "line": 3 + fetch, "table": 1}.get(self.style, 2 + fetch)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -220,23 +182,21 @@ class Thresholding(StyledPointwise):
         fetched = Resources(2.0 * index_bits(self.groups), pe * bits + 2.0 * index_bits(self.groups))
         width = self.lanes * steps * bits
         memory = rom_resources(self.groups, width, self.ram_style)
-        shared = (
-            1 + min(self.groups, 64) / 64 * min(width, 256) / 256
-        )  # yosys shares parts of wide words, to their loss
+        # Yosys shares parts of wide words, to their loss.
+        shared = 1 + min(self.groups, 64) / 64 * min(width, 256) / 256
         return total + fetched + replace(memory, lut=shared * memory.lut)
 
     def _search_resources(self) -> Resources:
         """For every level a comparator and its constants; for every stage the input that is handed on."""
-        bits, pe, levels, stages = self.stream.bits, self.pe, self.levels, self.stages
-        group = index_bits(self.groups) if self.groups > 1 else 0
+        bits, pe, search = self.stream.bits, self.pe, self.search
+        group, stages = index_bits(self.groups) if self.groups > 1 else 0, search.stages
         found = sum(stage[0] for stage in stages)
-        total = Resources(
-            pe * (levels * bits * 0.5 + self.output.bits) + 8 + group,
-            pe * (len(stages) * bits + found + self.output.bits) + len(stages) + 2.0 + group * (1 + self._group_stages),
-        )
-        for level in range(levels):
-            depth = self.groups << level
-            if depth > 1 and self._wired(level):
+        lut = pe * (search.levels * bits * 0.5 + self.output.bits) + 8 + group
+        marks = len(stages) + 2.0 + group * (1 + search.group_stages)
+        total = Resources(lut, pe * (len(stages) * bits + found + self.output.bits) + marks)
+        for level in range(search.levels):
+            depth = search.depth(level)
+            if depth > 1 and search.wired(level):
                 total += Resources(pe * bits * wired_constant_luts(depth))
             elif depth > 1:
                 total += rom_resources(depth, bits, self.ram_style).times(pe)
@@ -258,7 +218,7 @@ class Thresholding(StyledPointwise):
             total += Resources(self.pe * max(digits - 1, 0.0) * (self.stream.bits + 2.0))
         else:
             total += Resources(ff=self.pe * (self.stream.bits + factor.bits + term.bits), dsp=float(self.pe))
-            total += memory_resources(self.groups, self.lanes * (factor.bits + term.bits))
+            total += memory_resources(self.groups, self.lanes * (factor.bits + term.bits), self.ram_style)
         return total
 
     def _line_bits(self, line: Line) -> int:
@@ -276,7 +236,8 @@ class Thresholding(StyledPointwise):
             return self.lookup.rtl()
         f = self.function
         tables = self._tables()
-        wired = self._wired_cuts() if self.method == "search" else {}
+        searches = self.method == "search"
+        wired = self.search.wired_cuts() if searches else {}
         context = {
             "method": self.method,
             "tables": tables,
@@ -285,8 +246,8 @@ class Thresholding(StyledPointwise):
             "groups": self.groups,
             "steps": self.steps,
             "levels": self.levels,
-            "stages": self.stages,
-            "group_stages": self._group_stages if self.method == "search" else 0,
+            "stages": self.search.stages,
+            "group_stages": self.search.group_stages if searches else 0,
             "wired": wired,
             "cycles": self.cycles,
             "latency": self.latency,
@@ -337,8 +298,8 @@ class Thresholding(StyledPointwise):
             cuts = self._hls_table(f.cuts, together=(2, 3), storage=ram_style(self.groups, width, self.ram_style))
             order = ("in0", "out0", "cuts", "base", "step")
             return HlsCall("thresholding.hpp", "thresholding", parameters, self.cycles, {"cuts": cuts, **tables}, order)
-        for level, cuts_of_level in enumerate(self._levels()):
-            storage = ram_style(self.groups << level, self.stream.bits, self.ram_style)
+        for level, cuts_of_level in enumerate(self.search.cuts):
+            storage = ram_style(self.search.depth(level), self.stream.bits, self.ram_style)
             ports = self.pe // self.lanes
             tables[f"cuts{level}"] = self._hls_table(cuts_of_level, apart=(2,), storage=storage, ports=ports)
         return HlsCall("thresholding.hpp", "thresholding_search", parameters, self.cycles, tables)
@@ -376,10 +337,10 @@ class Thresholding(StyledPointwise):
             tables["cuts"] = Table(self._by_group(f.cuts), f.range, self.ram_style)
         elif self.method == "line" and self.line is not None:
             for name, values in (("factor", self.line.factor), ("term", self.line.term)):
-                tables[name] = Table(self._by_group(values[:, np.newaxis]), _span(values))
+                tables[name] = Table(self._by_group(values[:, np.newaxis]), _span(values), self.ram_style)
         else:
-            for level, cuts_of_level in enumerate(self._levels()):
-                for lane, cuts in enumerate(interleave_channels(cuts_of_level, self.lanes).swapaxes(0, 1)):
+            for level in range(self.levels):
+                for lane, cuts in enumerate(self.search.cuts_of_lanes(level)):
                     tables[f"cuts{level}_{lane}"] = Table(cuts.reshape(-1, 1), f.range, self.ram_style)
         if np.any(f.base != f.base[0]):
             tables["base"] = Table(self._by_group(f.base[:, np.newaxis]) & word.hi, word)
@@ -388,15 +349,6 @@ class Thresholding(StyledPointwise):
         elif self._step_kind == "multiply":
             tables["step"] = Table(self._by_group(f.step[:, np.newaxis]) & word.hi, word)
         return tables
-
-    def _levels(self) -> list[Int]:
-        """Cuts ``(rows, 2**level)`` that each level of the binary search compares with."""
-        f = self.function
-        full = np.full((f.rows, (1 << self.levels) - 1), f.range.hi, np.int64)  # x > hi never holds
-        full[:, : self.steps] = f.cuts
-        return [
-            full[:, (1 << (self.levels - level - 1)) - 1 :: 1 << (self.levels - level)] for level in range(self.levels)
-        ]
 
     def _by_group(self, rows: Int) -> Int:
         """``(rows, n)`` to one word ``(groups, lanes * n)`` for each channel group."""
