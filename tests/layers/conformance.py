@@ -19,8 +19,11 @@ from headrace.ir import IntRange
 from headrace.layers import Layer, StreamType
 from headrace.layers.parameter import address_bits
 from headrace_sim.manifest import Manifest, Port
+from layers.telling import telling_frames
 
 Int = NDArray[np.int64]
+RANDOM_FRAMES = 5
+CYCLES = 20_000
 ADAPTERS = ("headrace_axis_input.sv.j2", "headrace_axis_output.sv.j2")
 
 
@@ -166,3 +169,26 @@ def random_frames(stream: StreamType, frames: int, rng: np.random.Generator) -> 
     for frame, value in zip(values, (r.lo, r.hi, ends), strict=False):
         frame[...] = value
     return values
+
+
+def input_frames(layers: Mapping[str, Layer], seed: int) -> dict[str, Int]:
+    """Frames of every input of every case, by tensor name: those at the ends, telling ones and random ones.
+
+    All inputs have as many: :data:`RANDOM_FRAMES` random ones or more beside the others, of which there are no more
+    than make :data:`CYCLES` together.
+    """
+    rng = np.random.default_rng(seed)
+    most = CYCLES // max(layer.cycles for layer in layers.values())
+    telling = {case: [_evenly(frames, most) for frames in telling_frames(layer)] for case, layer in layers.items()}
+    count = 3 + RANDOM_FRAMES + max(len(frames[0]) for frames in telling.values())
+    inputs = {}
+    for case, layer in layers.items():
+        for name, stream, frames in zip(input_names(case, layer), layer.inputs, telling[case], strict=True):
+            inputs[name] = random_frames(stream, count, rng)
+            inputs[name][3 : 3 + len(frames)] = frames
+    return inputs
+
+
+def _evenly(frames: Int, most: int) -> Int:
+    """At most so many of *frames*, from everywhere among them."""
+    return frames[np.linspace(0, len(frames) - 1, most).astype(np.int64)] if len(frames) > most else frames

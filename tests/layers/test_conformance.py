@@ -17,15 +17,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.layers import Layer
+from headrace import arithmetic
+from headrace.ir import Array
+from headrace.layers import Layer, fifo, memory, runtime_thresholding, thresholding
+from headrace.layers.fifo import FIFO
+from headrace.layers.lookup import Lookup
+from headrace.layers.mvau import MVAU
+from headrace.layers.runtime_thresholding import RuntimeThresholding
+from headrace.layers.thresholding import Thresholding
+from headrace.layers.vvau import VVAU
+from headrace.schedule.folding_keys import options
 from headrace_sim import SimResult, simulate
 from headrace_sim.errors import SimulatorNotFound
 from headrace_sim.linting import lint
 from headrace_sim.toolchain import icarus
 from layers import cases
-from layers.conformance import Bench, Int, build_bench, input_names, output_names, random_frames
+from layers.conformance import Bench, Int, build_bench, input_frames, input_names, output_names
 
-FRAMES = 8
 STALLS = {"input": (0.6, 0.0), "output": (0.0, 0.6), "both": (0.4, 0.4), "rare": (0.05, 0.05)}
 
 GROUPS: dict[str, dict[str, Layer]] = {
@@ -33,6 +41,16 @@ GROUPS: dict[str, dict[str, Layer]] = {
     for module in pkgutil.iter_modules(cases.__path__)
 }
 ALL = [pytest.param(group, case, id=f"{group}-{case}") for group, layers in GROUPS.items() for case in layers]
+
+STYLES: dict[tuple[type[Layer], str], set[str]] = {
+    (MVAU, "style"): {"graph", *arithmetic.STYLES},
+    (VVAU, "style"): {*arithmetic.STYLES},
+    (Thresholding, "style"): {*thresholding.STYLES},
+    (RuntimeThresholding, "style"): {*runtime_thresholding.STYLES},
+    (FIFO, "ram_style"): {*fifo.STYLES} - {"auto"},
+    **{(kind, "ram_style"): {*memory.RAM_STYLES} - {"auto"} for kind in (MVAU, VVAU, Thresholding, Lookup)},
+}
+"""The words of every choice that a folding file can make."""
 
 Benches = Callable[[str], Bench]
 Runs = Callable[[str, float, float], SimResult]
@@ -60,23 +78,42 @@ def runs(benches: Benches) -> Runs:
 @cache
 def frames_of(group: str) -> dict[str, Int]:
     """Input frames of every case, by tensor name."""
-    rng = np.random.default_rng(2024)
-    return {
-        name: random_frames(stream, FRAMES, rng)
-        for case, layer in GROUPS[group].items()
-        for name, stream in zip(input_names(case, layer), layer.inputs, strict=True)
-    }
+    return input_frames(GROUPS[group], seed=2024)
+
+
+def expected(group: str, case: str) -> tuple[Array, ...]:
+    """What the layer computes of the frames of *case*."""
+    layer = GROUPS[group][case]
+    return layer.execute(*(frames_of(group)[name] for name in input_names(case, layer)))
 
 
 def assert_values(group: str, case: str, result: SimResult) -> None:
     """The RTL's outputs of *case* are what the layer computes."""
     layer = GROUPS[group][case]
-    expected = layer.execute(*(frames_of(group)[name] for name in input_names(case, layer)))
-    for name, values, stream in zip(output_names(case, layer), expected, layer.outputs, strict=True):
+    for name, values, stream in zip(output_names(case, layer), expected(group, case), layer.outputs, strict=True):
         assert values.shape[1:] == stream.shape
         assert values.min() >= stream.range.lo
         assert values.max() <= stream.range.hi
-        np.testing.assert_array_equal(result.outputs[name], values.reshape(FRAMES, -1))
+        np.testing.assert_array_equal(result.outputs[name], values.reshape(len(values), -1))
+
+
+def test_every_style_is_forced() -> None:
+    """Each word that chooses how a kind of layer is made is asked for in some case; none is left to ``auto``."""
+    asked: dict[tuple[type[Layer], str], set[str]] = {}
+    for layer in (layer for layers in GROUPS.values() for layer in layers.values()):
+        for option in options(layer):
+            asked.setdefault((type(layer), option), set()).add(getattr(layer, option))
+    assert {choice: words - {"auto"} for choice, words in asked.items()} == STYLES
+
+
+@pytest.mark.parametrize("group", ["mvau", "vvau"])
+def test_sums_reach_their_ends(group: str) -> None:
+    """The frames bring sums of products to both ends of the range that is proven for them."""
+    for case, layer in GROUPS[group].items():
+        exact = not layer.window.padded if isinstance(layer, VVAU) else getattr(layer, "rounding", None) is None
+        if exact:
+            (sums,) = expected(group, case)
+            assert (sums.min(), sums.max()) == (layer.outputs[0].range.lo, layer.outputs[0].range.hi), case
 
 
 @pytest.mark.sim

@@ -25,6 +25,7 @@ from headrace.layers.threshold_line import fit_line
 from headrace.layers.thresholding import Thresholding
 from headrace.layers.vvau import VVAU
 from headrace.layers.width_converter import StreamingDataWidthConverter
+from layers.cases.weight_memories import CASES as MEMORIES
 
 BIPOLAR = IntRange(-1, 1, bipolar=True)
 RANGES = (BIPOLAR, IntRange(-8, 7), IntRange(0, 3), IntRange(2, 5), IntRange(-5, -2), IntRange(0, 0))
@@ -203,6 +204,7 @@ def test_thresholding_takes_the_cheapest_style() -> None:
     for layer in (few, many, line, narrow):
         costs = {style: replace(layer, style=style).resources() for style in layer.legal_styles}
         assert layer.resources() == costs[layer.method]
+        assert layer.resources().weight == min(cost.weight for cost in costs.values())
         assert layer.latency == replace(layer, style=layer.method).latency
     with pytest.raises(ValueError, match="the thresholds are not on a line"):
         replace(many, style="line")
@@ -284,3 +286,13 @@ def test_thresholds_in_arithmetic_progression_need_no_comparators() -> None:
         assert layer.line is not None
         assert layer.method == "line"
         assert (layer.as_rounding() is not None) == (gap == 64)
+
+
+@pytest.mark.parametrize("case", MEMORIES)
+def test_constants_are_where_they_are_asked_to_be(case: str) -> None:
+    """In the text for synthesis and in the estimate, whatever the style of the layer."""
+    layer, style = MEMORIES[case], case.rsplit("_", 1)[1]
+    text, _ = render_module(layer.rtl(), "m", "layer")
+    takes = layer.resources()
+    assert f'"{style}"' in text or case == "search_distributed"  # few of those are no memory
+    assert (takes.bram18 > 0, takes.uram > 0) == (style == "block", style == "ultra")
