@@ -135,10 +135,11 @@ class DotProduct:
 
     @property
     def product_bits(self) -> int:
-        """Width of a value times a weight."""
+        """Width of a value times a weight, with a sign where one of them has one: two that are never positive give none
+        below 0, but what adds the products takes them as signed."""
         corners = [a * b for a in (self.x.lo, self.x.hi) for b in (self.w.lo, self.w.hi)]
-        low, high = min(corners), max(corners)
-        return max((max(high, -low - 1)).bit_length() + (low < 0), 1)
+        largest = max(max(corners), -min(corners) - 1)
+        return max(largest.bit_length() + (self.x.signed or self.w.signed), 1)
 
     @property
     def halved(self) -> bool:

@@ -1,4 +1,4 @@
-"""The AXI4-Lite master of the cocotb bench: the same decisions in the same cycles as in cpp/driver.cpp."""
+"""The AXI4-Lite master of the cocotb bench: the same decisions in the same cycles as in cpp/axi_lite.h."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a side of a stream stalls: the same function of (key, cycle) as in cpp/driver.cpp.
+"""When a side of a stream stalls: the same function of (key, cycle) as in cpp/stall.h.
 
 Plain integers, because numpy alone takes half of a simulator's start-up time.
 """

@@ -25,6 +25,7 @@ OPERANDS = {
     "factors": (TERNARY, IntRange(-4, 3)),
     "bipolar_inputs": (BIPOLAR, IntRange(-2, 1)),
     "numbers": (IntRange(0, 7), IntRange(-8, 7)),
+    "never_positive": (IntRange(-8, 0), IntRange(-8, 0)),
 }
 DENSE = {"unrolled": (4, 6), "folded": (2, 3)}
 DEPTHWISE = {"unrolled": (2, 9), "folded": (1, 3)}
