@@ -49,7 +49,7 @@ def test_packing_and_taking_apart(kind: np.dtype[Any], frames: int, count: int) 
     edge = 2**bits - 1
     x = np.random.default_rng(count).choice([-edge, -1, 0, 1, edge], (count, 50))
     numbers = np.empty((digits.numbers(count), 50), kind)
-    digits.pack(x, numbers)
+    digits.pack(x, 0, numbers)
     result = np.full(x.shape, 77)
     for first in range(0, len(numbers), 2):
         digits.unpack(numbers[first : first + 2].copy(), first, result)
@@ -60,7 +60,13 @@ def test_packing_and_taking_apart(kind: np.dtype[Any], frames: int, count: int) 
 def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is packed, and done in pieces that are as small as they get."""
     monkeypatch.setattr(exact, "WORTH_PACKING", 0)
-    for module, name in ((exact, "BLOCK_BYTES"), (filters, "WINDOW_BYTES"), (filters, "SUM_BYTES")):
+    for module, name in (
+        (exact, "BLOCK_BYTES"),
+        (filters, "WINDOW_BYTES"),
+        (filters, "SUM_BYTES"),
+        (ops, "IMAGE_BYTES"),
+        (ops, "SMALL_SUMS"),
+    ):
         monkeypatch.setattr(module, name, 1)
 
 
@@ -88,6 +94,19 @@ def test_packed_convolutions(r: IntRange, count: int, case: tuple[Any, ...]) -> 
     (y,) = ops.IntConv(weights, np.zeros((2, out), np.int64), strides, dilations, pads, groups).execute(x)
     expected = [slow_ops.convolve(frame, weights, (strides, dilations, pads), groups) for frame in x]
     assert np.array_equal(y, np.stack(expected))
+
+
+@pytest.mark.parametrize("largest", [2**15 - 1, 2**15, 2**15 + 1])
+def test_sums_at_the_end_of_16_bits_one_multiplication_at_a_time(largest: int) -> None:
+    """Depthwise: on the way past what comes out, up and down."""
+    weights = np.array([[[[largest // 3, largest // 3, largest - 2 * (largest // 3)]]]] * 2)
+    weights[1] = -weights[1]
+    x = np.zeros((3, 2, 1, 5), np.int8)
+    x[0], x[1, :, :, 1:3] = 1, 1
+    (y,) = ops.IntConv(weights, np.zeros((2, 2), np.int64), (1, 1), (1, 1), ((0, 0), (1, 1)), 2).execute(x)
+    expected = [slow_ops.convolve(frame, weights, ((1, 1), (1, 1), ((0, 0), (1, 1))), 2) for frame in x]
+    assert np.array_equal(y, np.stack(expected))
+    assert (y.max(), y.min()) == (largest, -largest)
 
 
 @pytest.mark.usefixtures("tiny_blocks")

@@ -41,13 +41,14 @@ class Digits:
         """Frames of numbers that *count* frames fit in."""
         return -(-count // self.frames)
 
-    def pack(self, x: Array, out: Array) -> None:
-        """Write the frames *x* ``(N, ...)`` into the numbers *out* ``(numbers(N), ...)``."""
-        each = len(out)
-        out[...] = x[:each]
+    def pack(self, x: Array, first: int, numbers: Array) -> None:
+        """Write *numbers*, the one at *first* and those after it, of the frames *x* ``(N, ...)``."""
+        each, count = self.numbers(len(x)), len(numbers)
+        numbers[...] = x[first : first + count]
         for digit in range(1, self.frames):
-            part = x[digit * each : (digit + 1) * each]
-            out[: len(part)] += np.multiply(part, self._weight(digit), dtype=self.kind)
+            start = digit * each + first
+            part = x[start : start + count]
+            numbers[: len(part)] += np.multiply(part, self._weight(digit), dtype=self.kind)
 
     def unpack(self, numbers: Array, first: int, result: Array) -> None:
         """Take *numbers*, of frame *first* and those after it, apart into *result* ``(N, ...)``; they are overwritten.

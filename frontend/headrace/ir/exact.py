@@ -117,7 +117,7 @@ class Columns:
         bound = self.bound(x) if bound is None else bound
         digits = self.digits(bound, len(x), x.size * self.weights.shape[-1])
         numbers = np.empty((digits.numbers(len(x)), *x.shape[1:]), digits.kind)
-        digits.pack(x, numbers)
+        digits.pack(x, 0, numbers)
         result = np.empty((*x.shape[:-1], self.weights.shape[-1]), narrowest(bound))
         weights = self.of_type(digits.kind)
         block = max(1, BLOCK_BYTES // max(math.prod(result.shape[1:]) * digits.kind.itemsize, 1))

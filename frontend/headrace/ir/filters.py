@@ -15,7 +15,14 @@ from headrace.ir.windows import sliding_windows
 WINDOW_BYTES = 3 * 2**19
 """Memory for the windows of one block and their sums: what stays in the cache between gathering and multiplying."""
 
-SUM_BYTES = 2**19
+IMAGE_BYTES = 2**22
+"""Memory for the padded images of numbers that are convolved before the next ones are packed."""
+
+SMALL_SUMS = 2**15
+"""Sums below this are of 16-bit integers where one is multiplied at a time: as fast as two in a float, with no need to
+put those together and take them apart."""
+
+SUM_BYTES = 2**20
 """Memory for the sums of one block where each is passed over for every kernel position."""
 
 
@@ -23,7 +30,8 @@ SUM_BYTES = 2**19
 class Filter:
     """The window of a convolution and the number type of its images.
 
-    Images are ``(numbers, *padded size, C)``, channels last, and results ``(N, *out, O)``; one or two spatial axes.
+    Images are ``(numbers, *padded size, C)``, channels last, of the numbers from *start* on, and results
+    ``(N, *out, O)``; one or two spatial axes.
     """
 
     kernel: tuple[int, ...]
@@ -32,7 +40,7 @@ class Filter:
     out: tuple[int, ...]
     digits: Digits
 
-    def dense(self, image: Array, columns: Array, result: Array) -> None:
+    def dense(self, image: Array, start: int, columns: Array, result: Array) -> None:
         """Convolve with the weights *columns* ``(groups, prod(kernel) * C/groups, O/groups)``, in that many groups.
 
         Rows of *columns* are ordered (kernel position, channel); they are of the type of *image*.
@@ -47,9 +55,9 @@ class Filter:
             window = views[:, first, top]
             product = window.reshape(groups, -1, depth) @ columns
             pixels = product[0] if groups == 1 else np.moveaxis(product, 0, 1)
-            self.digits.unpack(pixels.reshape(*window.shape[1 : 2 + spatial], -1), first.start, result[:, top])
+            self.digits.unpack(pixels.reshape(*window.shape[1 : 2 + spatial], -1), start + first.start, result[:, top])
 
-    def depthwise(self, image: Array, columns: Array, result: Array) -> None:
+    def depthwise(self, image: Array, start: int, columns: Array, result: Array) -> None:
         """Convolve each channel with filters of its own, *columns* ``(C, prod(kernel), O/C)``."""
         channels, taps, multiple = columns.shape
         for m in range(multiple):
@@ -60,7 +68,7 @@ class Filter:
                     term = np.multiply(image[(first, *self._pixels(tap, top))], weights[k], out=term)
                     total, term = (term, None) if total is None else (np.add(total, term, out=total), term)
                 assert total is not None
-                self.digits.unpack(total, first.start, result[:, top, ..., m::multiple])
+                self.digits.unpack(total, start + first.start, result[:, top, ..., m::multiple])
 
     def _blocks(self, numbers: int, pixel_bytes: int, budget: int) -> Iterator[tuple[slice, slice]]:
         """Frames of numbers, and output positions along the first spatial axis, that fit *budget* together."""

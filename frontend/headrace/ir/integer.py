@@ -6,6 +6,7 @@ Shapes are those of the model (channels first in images); ``axis`` counts withou
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ModelError
+from headrace.ir.digits import Digits
 from headrace.ir.exact import Columns, largest, narrowest
-from headrace.ir.filters import Filter
+from headrace.ir.filters import IMAGE_BYTES, SMALL_SUMS, Filter
 from headrace.ir.op import QUIET, Array, Op
 from headrace.ir.per_channel import Activation as Activation
 from headrace.ir.per_channel import IntAffine as IntAffine
@@ -107,16 +109,30 @@ class IntConv(Op):
         (x,) = inputs
         out = window_output(x.shape[2:], self.kernel, self.strides, self.dilations, self.pads)
         bound = self._columns.bound(x)
-        digits = self._columns.digits(bound, len(x), len(x) * math.prod(out) * self.weights.size)
-        padded = (n + sum(pair) for n, pair in zip(x.shape[2:], self.pads, strict=True))
-        image = np.zeros((digits.numbers(len(x)), *padded, x.shape[1]), digits.kind)
-        inside = (slice(begin, begin + n) for n, (begin, _) in zip(x.shape[2:], self.pads, strict=True))
-        digits.pack(np.moveaxis(x, 1, -1), image[(slice(None), *inside)])
+        depthwise = self.weights.shape[1] == 1 and self.groups > 1
+        if depthwise and bound < SMALL_SUMS:
+            digits = Digits(np.dtype(np.int16))
+        else:
+            digits = self._columns.digits(bound, len(x), len(x) * math.prod(out) * self.weights.size)
         y = np.empty((len(x), *out, self.weights.shape[0]), narrowest(bound))
         filters = Filter(self.kernel, self.strides, self.dilations, out, digits)
-        convolve = filters.depthwise if self.weights.shape[1] == 1 and self.groups > 1 else filters.dense
-        convolve(image, self._columns.of_type(digits.kind), y)
+        convolve = filters.depthwise if depthwise else filters.dense
+        for start, image in self._images(x, digits):
+            convolve(image, start, self._columns.of_type(digits.kind), y)
         return (np.moveaxis(y, -1, 1),)  # channels first to the reader, channels last in memory
+
+    def _images(self, x: Array, digits: Digits) -> Iterator[tuple[int, Array]]:
+        """Frames *x* as padded images of numbers, channels last, some at a time, with the number of the first; the next
+        take the memory of those before."""
+        numbers, moved = digits.numbers(len(x)), np.moveaxis(x, 1, -1)
+        padded = [n + sum(pair) for n, pair in zip(x.shape[2:], self.pads, strict=True)]
+        inside = [slice(begin, begin + n) for n, (begin, _) in zip(x.shape[2:], self.pads, strict=True)]
+        bytes_each = math.prod(padded) * x.shape[1] * digits.kind.itemsize
+        images = np.zeros((min(max(IMAGE_BYTES // max(bytes_each, 1), 1), numbers), *padded, x.shape[1]), digits.kind)
+        for start in range(0, numbers, max(len(images), 1)):
+            image = images[: numbers - start]
+            digits.pack(moved, start, image[(slice(None), *inside)])
+            yield start, image
 
 
 @dataclass(frozen=True, eq=False)

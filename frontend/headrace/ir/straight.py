@@ -48,7 +48,8 @@ def count_along(x: Array, line: Straight, constants: Array, total: Array, count:
         total: float32 of the shape of *x*, overwritten.
     """
     slope, offset, reached = constants
-    np.multiply(x, slope, out=total, dtype=np.float32)
+    total[...] = x
+    np.multiply(total, slope, out=total)
     np.add(total, offset, out=total)
     np.clip(total, np.float32(0), np.float32(line.most), out=total)
     count[...] = total
