@@ -49,8 +49,7 @@ def lint(design: Manifest | Path | str) -> list[LintMessage]:
 
 def _lint_verilator(manifest: Manifest) -> list[LintMessage]:
     tool = verilator()
-    command = [*verilator_command(tool, manifest), "--lint-only", "-Wall", "--quiet-stats"]
-    command += [str(path) for path in manifest.simulated_paths]
+    command = [*verilator_command(tool, manifest), "--lint-only", "-Wall", "--quiet-stats", *manifest.simulated]
     status, output = _run(command, manifest, tool.environment())
     messages = []
     for line in output.splitlines():
@@ -63,8 +62,7 @@ def _lint_verilator(manifest: Manifest) -> list[LintMessage]:
 
 
 def _lint_icarus(manifest: Manifest, program: Path) -> list[LintMessage]:
-    command = [str(program), "-g2012", "-tnull", "-s", manifest.top]
-    command += [str(path) for path in manifest.source_paths]
+    command = [str(program), "-g2012", "-tnull", "-s", manifest.top, *manifest.sources]
     status, output = _run(command, manifest, None)
     severity = "error" if status else "warning"
     return [LintMessage("iverilog", severity, "", line) for line in output.splitlines() if line.strip()]

@@ -163,9 +163,9 @@ class Manifest:
         return tuple(self.root / model for model in self.models)
 
     @property
-    def simulated_paths(self) -> tuple[Path, ...]:
-        """The SystemVerilog that a simulator compiles: sources, and models of IPs."""
-        return (*self.source_paths, *(path for path in self.model_paths if path.suffix == ".sv"))
+    def simulated(self) -> tuple[str, ...]:
+        """The SystemVerilog that a simulator compiles, relative to `root`: sources, and models of IPs."""
+        return (*self.sources, *(model for model in self.models if model.endswith(".sv")))
 
     @property
     def memory_paths(self) -> tuple[Path, ...]:

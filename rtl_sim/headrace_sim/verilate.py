@@ -140,7 +140,9 @@ def run_tool(command: list[str], folder: Path, environment: dict[str, str] | Non
 
 
 def verilator_command(tool: Verilator, manifest: Manifest) -> list[str]:
-    """The options that linting and compiling share.
+    """The options that linting and compiling share, for a run in the folder of the design.
+
+    Sources are named from there: Verilator reads `$(x)` in a path as a variable of the environment.
 
     Loops of more than 8 turns stay loops in C++. Unrolled, the adder trees of a wide layer become megabytes: a layer of
     64 x 64 weights without folding took over 10 minutes to compile instead of 9 s (to run twice as fast).
@@ -158,8 +160,8 @@ def _verilate(manifest: Manifest, options: BuildOptions, tool: Verilator, folder
         command.append(f"--trace-{options.waves}")
     if options.coverage:
         command += ["--coverage-line", "--coverage-toggle"]
-    command += [str(folder / "visible.vlt"), *(str(path) for path in manifest.simulated_paths)]
-    run_tool(command, folder, tool.environment())
+    command += [str(folder / "visible.vlt"), *manifest.simulated]
+    run_tool(command, manifest.root, tool.environment())
 
 
 def _class_list(folder: Path, group: str) -> dict[str, list[str]]:
