@@ -13,7 +13,7 @@ import pytest
 from layers import cases
 from layers.conformance import Int, input_names, output_names, random_frames
 
-from headrace.codegen.names import Namespace
+from headrace.codegen.names import Namespace, identifier
 from headrace.errors import UnsupportedError
 from headrace.layers import Layer, load_layers
 from headrace.layers.hls import HlsCall
@@ -88,7 +88,7 @@ def subclasses(base: type[Layer]) -> Iterator[type[Layer]]:
 def function_name(case: str, group: str) -> str:
     """What the function of *case* is called in the program of its *group*."""
     names = Namespace()
-    return next(f"bench_{name}" for other in GROUPS[group] if (name := names.new(other)) and other == case)
+    return next(identifier(f"bench_{name}") for other in GROUPS[group] if (name := names.new(other)) and other == case)
 
 
 def assert_values(group: str, case: str, result: CsimResult) -> None:
