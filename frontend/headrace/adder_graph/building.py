@@ -213,7 +213,8 @@ class Builder:
             node = self.append(adder, nothing, 0, (0, (1 << width) - 1))
             row = whole(node, width)
         if node == CONSTANT:
-            node = self.append(RowAdder(row, (), len(row), len(row)), nothing, 0, (0, (1 << len(row)) - 1))
+            width = max(len(row), 1)  # a sum that is always 0 has a bit, too
+            node = self.append(RowAdder(row, (), width, width), nothing, 0, (0, (1 << width) - 1))
         if part:
             self.sums[node], self.offset[node] = part.sums, part.offset
         return node
