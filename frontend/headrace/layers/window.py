@@ -328,14 +328,15 @@ class Window(Ring):
         span = (self.kernel[0] - 1) * self.dilations[0] + 1, (self.kernel[1] - 1) * self.dilations[1] + 1
         first = [np.arange(self.out[axis]) * self.strides[axis] - self.pads[axis][0] for axis in (0, 1)]
         last_y, last_x = (np.minimum(first[axis] + span[axis], self.size[axis]) - 1 for axis in (0, 1))
-        newest = last_y[:, None] * self.row_words + (last_x + 1) * self.folds - 1
+        groups = self.folds if self.depthwise else 1  # of a window, each ready by itself
+        ends = np.arange(groups) if self.depthwise else self.folds - 1
+        newest = (last_y[:, None] * self.row_words + last_x * self.folds)[..., None] + ends
         newest[(last_y[:, None] < 0) | (last_x < 0)] = -1
         oldest = first[0][:, None] * self.row_words + np.clip(first[1], 0, self.size[1] - 1) * self.folds
         oldest[first[0] < 0] = 0
         oldest[first[0] >= self.size[0]] = self.in_words
-        return buffered_cycles(
-            newest.ravel(), oldest.ravel(), self.window_words, span[0] * self.row_words, self.in_words
-        )
+        words, capacity = self.window_words // groups, span[0] * self.row_words
+        return buffered_cycles(newest.ravel(), oldest.ravel().repeat(groups), words, capacity, self.in_words)
 
     @property
     def hls_held(self) -> int:

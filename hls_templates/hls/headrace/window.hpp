@@ -27,8 +27,9 @@ public:
         place();
     }
 
-    // Whether all pixels of the current window have arrived, three iterations ago at least: so long may a write take.
-    bool ready() const { return row < CONFIG::out_h && newest < settled; }
+    // Whether what the current window needs has arrived, three iterations ago at least: so long may a write take. That
+    // is all of its pixels, or, channel by channel, those words of them: a branch beside this one may hold no more.
+    bool ready() const { return row < CONFIG::out_h && newest + (CONFIG::depthwise ? fold : 0) < settled; }
 
     // Whether the frame is over: all its windows read, and all its words taken.
     bool done() const { return row == CONFIG::out_h && written == frame_words; }
@@ -119,14 +120,16 @@ private:
         return kernel_row != 0;
     }
 
-    // Which words the current window needs: none before `oldest` nor after `newest`, later windows none before either.
+    // Which words the current window needs: none before `oldest` nor after `newest` (of its first channels, where it is
+    // read channel by channel), later windows none before either.
     void place() {
         PRAGMA_HLS(HLS INLINE)
         const int last_y = top + rows - 1;
         const int last_x = left + (CONFIG::kernel_w - 1) * CONFIG::dilation_w;
         const int y = last_y < CONFIG::height ? last_y : CONFIG::height - 1;
         const int x = last_x < CONFIG::width ? last_x : CONFIG::width - 1;
-        newest = y < 0 || x < 0 ? -1 : y * row_words + x * CONFIG::folds + CONFIG::folds - 1;
+        newest = y * row_words + x * CONFIG::folds + (CONFIG::depthwise ? 0 : CONFIG::folds - 1);
+        if (y < 0 || x < 0) newest = -CONFIG::folds;
         const int first_x = left < 0 ? 0 : left < CONFIG::width ? left : CONFIG::width - 1;
         oldest = top * row_words + first_x * CONFIG::folds;
         if (top < 0) oldest = 0;
