@@ -70,6 +70,15 @@ def test_larger_matrices_of_every_range(x: IntRange) -> None:
     assert np.array_equal(graph.sums(u), u @ weights + bias)
 
 
+def test_sums_of_nothing_but_zeros_have_a_bit() -> None:
+    weights = np.array([[-12, 22], [15, 14], [-12, -36], [-11, -14], [4, 40], [-48, -32]])
+    zero = IntRange(0, 0)
+    graph = solve(weights, zero, np.zeros(2, np.int64), total=zero)
+    prove(graph, weights, np.zeros(2, np.int64))
+    assert min(graph.width) == 1
+    assert not graph.execute(np.zeros((1, 6), np.int64)).any()
+
+
 def test_rounding_shifts_and_clamps_the_sums() -> None:
     rng = np.random.default_rng(3)
     weights, x = rng.integers(-7, 7, (16, 8), endpoint=True), IntRange(0, 15)

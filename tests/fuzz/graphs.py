@@ -212,7 +212,9 @@ class _Graph(Converter):
         if self.chance(0.5):
             attributes["pads"] = [self.number(0, k - 1) for k in kernel * 2]
         elif self.chance(0.2):
-            attributes["auto_pad"] = self.pick(["SAME_UPPER", "VALID"])
+            # onnxruntime refuses SAME where windows lie apart: to it, that is padding below zero
+            apart = any(s > k for s, k in zip(attributes.get("strides", ()), kernel, strict=False))
+            attributes["auto_pad"] = "VALID" if apart else self.pick(["SAME_UPPER", "VALID"])
         if kind == "AveragePool" and self.chance(0.5):
             attributes["count_include_pad"] = 1
         return str(self.node(kind, [name], **attributes))

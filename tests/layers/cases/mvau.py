@@ -49,6 +49,7 @@ CASES = {
     "graph_wide": mvau(IntRange(0, 255), integers(-128, 127, 5, 4), 4, 5),
     "graph_bipolar": mvau(BIPOLAR, integers(-7, 7, 12, 5), 5, 12),
     "graph_zero_columns": mvau(IntRange(-8, 7), integers(-3, 3, 6, 4) * np.array([0, 1, 0, 1]), 4, 6),
+    "graph_of_zeros": mvau(IntRange(0, 0), integers(-48, 47, 6, 2), 2, 6),
     "graph_rounded": rounded(IntRange(0, 15), integers(-7, 7, 20, 6), 4, 4),
     "graph_rounded_signed": rounded(IntRange(-8, 7), integers(-7, 7, 9, 5), 2, 3, base=-4),
     "graph_rounded_to_bits": rounded(IntRange(0, 3), integers(-2, 1, 9, 5), 0, 1),
