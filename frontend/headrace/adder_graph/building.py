@@ -15,15 +15,15 @@ import numpy as np
 from headrace.adder_graph.columns import Plan, Word, as_row, least_levels, levels_at_least, plan, stacked
 from headrace.adder_graph.digits import signed_digits
 from headrace.adder_graph.graph import CONSTANT, Adder, AdderGraph, Int, Operand, adder_luts
-from headrace.adder_graph.rows import RowAdder, whole
+from headrace.adder_graph.rows import COUNTED, RowAdder, whole
 from headrace.adder_graph.sharing import Sharing, Term
 from headrace.ir import IntRange
 
-TABLE_BITS = 5
-"""A LUT has six inputs: one for the other operand, five for a table."""
+TABLE_BITS = COUNTED
+"""Bits of a node that a table takes in a LUT that has one input for the other operand."""
 
-WORDS = 6
-"""Words that a chain of three adders sums: one as it comes, and five in three rows."""
+WORDS = COUNTED + 1
+"""Words that a chain of three adders sums: one as it comes, and the others in three rows."""
 
 
 @dataclass(frozen=True)

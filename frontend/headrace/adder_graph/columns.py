@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import accumulate
 from typing import NamedTuple
 
 from headrace.adder_graph.rows import COUNTED, ONE, Digit, Row, Wire
@@ -35,6 +36,11 @@ class Step:
     low: int
     carry: Wire | None
 
+    @property
+    def most(self) -> int:
+        """A bound of what goes into the accumulator."""
+        return _most(self.row) + ((1 << self.low) if self.carry else 0)
+
 
 @dataclass
 class Plan:
@@ -46,10 +52,7 @@ class Plan:
 
     def tops(self) -> list[int]:
         """A bound of the accumulator before the first step and after every step."""
-        tops = [_most(self.start)]
-        for step in self.steps:
-            tops.append(tops[-1] + _most(step.row) + ((1 << step.low) if step.carry else 0))
-        return tops
+        return list(accumulate((step.most for step in self.steps), initial=_most(self.start)))
 
 
 def plan(words: Sequence[Word], constant: int, bits: int, patient: bool) -> Plan:
@@ -117,14 +120,14 @@ class _Heap:
         level = self.words[min(1, len(self.words) - 1)].ready if self.words else 0
         self._arrive(level)
         found = Plan(self._start(level), [], level)
-        width = 0
+        top = _most(found.start)
         while any(self.ready) or any(self.waiting) or any(self.digits.values()):
             row = [self._digit(k) for k in range(self.bits)]
             if any(row):
-                there = [digit is not None for digit in found.start] if not found.steps else [True] * width
+                there = map(bool, found.start) if not found.steps else [True] * min(top.bit_length(), self.bits)
                 low = next((k for k, (p, q) in enumerate(zip(there, row, strict=False)) if p and q), self.bits)
                 found.steps.append(Step(row, low, self._carry(low)))
-                width = min(found.tops()[-1].bit_length(), self.bits)
+                top += found.steps[-1].most
                 found.depth = level + 1
             level += 1
             self._arrive(level)

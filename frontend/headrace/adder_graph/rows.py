@@ -107,6 +107,6 @@ class RowAdder:
         )
 
 
-def whole(node: int, width: int, shift: int = 0) -> Row:
+def whole(node: int, width: int) -> Row:
     """All bits of *node*."""
-    return (None,) * shift + tuple(Digit((Wire(node, k),)) for k in range(width))
+    return tuple(Digit((Wire(node, k),)) for k in range(width))
