@@ -8,7 +8,7 @@ that it stands for is a constant, which the constants of the last adders put rig
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -216,8 +216,3 @@ def adder_luts(adder: Adder, node_width: tuple[int, ...] | list[int]) -> int:
             if isinstance(p, tuple) and p[0] != "wire":
                 luts.add(p)
     return len(luts)
-
-
-def with_rounding(graph: AdderGraph, rounding: Rounding | None) -> AdderGraph:
-    """*graph* with another end."""
-    return replace(graph, rounding=rounding)

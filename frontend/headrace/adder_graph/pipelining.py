@@ -46,14 +46,19 @@ class Pipeline:
         return kept + len(self.graph.outputs) * (rounding.bits if rounding is not None else self.graph.bits)
 
 
+def least_stages(graph: AdderGraph, adders: int = ADDERS_A_STAGE) -> int:
+    """Stages of at most so many *adders* in a row, of which rounding is one."""
+    levels = max(graph.depth, default=0) + (graph.rounding is not None)
+    return max(-(-levels // adders), 1)
+
+
 def pipeline(graph: AdderGraph, adders: int = ADDERS_A_STAGE, sweeps: int = 6) -> Pipeline:
     """*graph* with at most so many *adders* between two registers.
 
     Rounding counts as an adder. Every node may be computed between the last of its operands and the first of its
     readers; it is moved to where it and its operands are kept for the fewest bits and cycles, until nothing moves.
     """
-    levels = max(graph.depth, default=0) + (graph.rounding is not None)
-    stages = max(-(-levels // adders), 1)
+    stages = least_stages(graph, adders)
     search = _Search(graph, adders, stages)
     for _ in range(sweeps):
         if not search.sweep():

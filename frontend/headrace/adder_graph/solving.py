@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from headrace.adder_graph.building import TABLE_BITS, build
 from headrace.adder_graph.digits import digit_counts
-from headrace.adder_graph.graph import AdderGraph, Int, Rounding, with_rounding
-from headrace.adder_graph.pipelining import ADDERS_A_STAGE
+from headrace.adder_graph.graph import AdderGraph, Int, Rounding
+from headrace.adder_graph.pipelining import least_stages
 from headrace.adder_graph.sharing import COUNTING, common_part, share
 from headrace.ir import IntRange
 
@@ -59,27 +61,18 @@ def solve(
     other = 0 * part if part.any() else common_part(scale * weights, spans, always=True)
     digits = digit_counts(scale * weights - part).sum(axis=0)
     tries = min(max(effort // max(int((digits**2).sum()), 1), 1), MOST_TRIES)
-    best: AdderGraph | None = None
-    for k in range(tries):
-        sharing = share(
-            scale * weights,
-            spans,
-            other if k % 3 == 1 else part,
-            TABLE_BITS,
-            seed=k or None,
-            price=PRICES[k % len(PRICES)],
-        )
-        graph = build(sharing, x, constants, total, slack)
-        if best is None or cost(graph, rounding) < cost(best, rounding):
-            best = graph
-    assert best is not None
-    return with_rounding(best, rounding)
+
+    def tried(k: int) -> AdderGraph:
+        common, price = other if k % 3 == 1 else part, PRICES[k % len(PRICES)]
+        sharing = share(scale * weights, spans, common, TABLE_BITS, seed=k or None, price=price)
+        return replace(build(sharing, x, constants, total, slack), rounding=rounding)
+
+    return min(map(tried, range(tries)), key=cost)
 
 
-def cost(graph: AdderGraph, rounding: Rounding | None) -> float:
+def cost(graph: AdderGraph) -> float:
     """LUTs, and some for the registers of one sum a column and stage."""
-    levels = max(graph.depth, default=0) + (rounding is not None)
-    return graph.luts + REGISTER * -(-levels // ADDERS_A_STAGE) * graph.bits * len(graph.outputs)
+    return graph.luts + REGISTER * least_stages(graph) * graph.bits * len(graph.outputs)
 
 
 def sum_range(weights: Int, x: IntRange, bias: Int) -> IntRange:
