@@ -169,6 +169,17 @@ def test_a_proof_needs_all_digits_of_a_count() -> None:
             prove(replace(graph, adders=(*graph.adders[:j], without, *graph.adders[j + 1 :])), weights, bias)
 
 
+def test_a_proof_refuses_rows_that_do_not_fit_a_carry_chain() -> None:
+    """Two digits where only one passes, a count as the first operand, and one of more bits than a look-up table has."""
+    weights, bias = np.ones((6, 1), np.int64), np.zeros(1, np.int64)
+    bits = [Digit((Wire(k, 0),)) for k in range(6)]
+    three, six = (Digit(tuple(Wire(k, 0) for k in range(n))) for n in (3, 6))
+    for a, b, low in ((bits[0], bits[1], 1), (three, bits[3], 0), (bits[0], six, 0)):
+        graph = AdderGraph(IntRange(0, 1), 6, (RowAdder((a,), (b,), 3, low),), (Operand(6),), IntRange(0, 6))
+        with pytest.raises(ValueError, match="adder 0 is not one on a carry chain"):
+            prove(graph, weights, bias)
+
+
 def test_luts_of_an_adder_are_the_bits_that_overlap() -> None:
     width = (4, 8)
     assert adder_luts(Adder(Operand(1), Operand(0), 9), width) == 4

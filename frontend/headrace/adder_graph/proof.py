@@ -40,6 +40,8 @@ def prove(graph: AdderGraph, weights: Int, bias: Int) -> None:
     nodes = [_Meaning(row, 0, *codes, graph.x.bits, True) for row in np.eye(graph.inputs, dtype=np.int64)]
     for k, adder in enumerate(graph.adders):
         if isinstance(adder, RowAdder):
+            if not adder.fits_chain:
+                raise ValueError(f"adder {k} is not one on a carry chain")
             nodes.append(_row(adder, nodes, codes))
             continue
         parts = [_operand(o, nodes, adder.width, f"adder {k}") for o in adder.operands]

@@ -85,6 +85,14 @@ class RowAdder:
         ones = sum(1 << k for row in (self.a, self.b) for k, digit in enumerate(row) if digit)
         return ones + ((1 << self.low) if self.carry else 0)
 
+    @property
+    def fits_chain(self) -> bool:
+        """Whether it is what the class says, each digit of ``b`` in one look-up table."""
+        below = zip(self.a[: self.low], self.b[: self.low], strict=False)
+        first = all(digit.planes == 1 and digit.plane == 0 for digit in self.a if digit)
+        counted = all(len(digit.wires) <= COUNTED for digit in self.b if digit)
+        return first and counted and not any(p and q for p, q in below)
+
     def places(self) -> Iterator[tuple[int, Digit]]:
         """All digits, and the carry, with their weights as powers of two."""
         for row in (self.a, self.b):
