@@ -13,16 +13,11 @@ from headrace.ir import Array, IntRange
 from headrace.ir.per_channel import IntAffine
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
-from headrace.layers.memory import Int, index_bits, memory_text, packed_words, ram_style, rom_resources
+from headrace.layers.memory import Int, constants_range, index_bits, memory_text, packed_words, ram_style, rom_resources
 from headrace.layers.pointwise import Pointwise
 
 SIGNIFICAND = 24
 """Bits that float32 keeps."""
-
-
-def _span(values: Int) -> IntRange:
-    """The range of constants; never bipolar, as they are multiplied and added."""
-    return IntRange(int(values.min()), int(values.max()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +79,9 @@ class Affine(Pointwise):
     @property
     def width(self) -> int:
         """Width of the arithmetic: what is not rounded is exact modulo a power of two that holds the results."""
-        operands = max(r.bits for r in (self.stream.range, _span(self.factor), _span(self.term), self.output))
+        operands = max(
+            r.bits for r in (self.stream.range, constants_range(self.factor), constants_range(self.term), self.output)
+        )
         if not (self.rounds_product or self.rounds_sum):
             return operands
         return max(operands, *(r.bits + 1 for r in (self.product, self.total))) + 1
@@ -98,14 +95,14 @@ class Affine(Pointwise):
 
     def resources(self) -> Resources:
         """An estimate: a DSP block multiplies, and adds where nothing is rounded; a rounding is two shifters."""
-        bits, xb, fb = self.width, self.stream.bits, _span(self.factor).bits
+        bits, xb, fb = self.width, self.stream.bits, constants_range(self.factor).bits
         dsp = self.pe if in_dsp(xb, fb) else 0
         roundings = self.rounds_product + self.rounds_sum
         excess = max(max(-r.lo, r.hi) >> SIGNIFICAND for r in (self.product, self.total)).bit_length()
         levels = excess.bit_length()  # of the shifters
         lut = self.pe * (roundings * 2.1 * levels * bits + (0 if dsp else 0.6 * xb * fb + bits)) + 6
         total = Resources(lut=lut, ff=self.pe * bits * (1 + 1.6 * roundings), dsp=dsp)
-        tables = [(self._constants(values), _span(values).bits) for values in (self.factor, self.term)]
+        tables = [(self._constants(values), constants_range(values).bits) for values in (self.factor, self.term)]
         deep = [(words.shape[0], self.pe * width) for words, width in tables if words.shape[0] > 1]
         return total + rom_resources(deep[0][0], sum(width for _, width in deep)) if deep else total
 
@@ -113,7 +110,7 @@ class Affine(Pointwise):
         memories: dict[str, str] = {}
         constants: dict[str, object] = {}
         for name, values in (("factor", self.factor), ("term", self.term)):
-            words, r = self._constants(values), _span(values)
+            words, r = self._constants(values), constants_range(values)
             constants[name] = {
                 "range": r,
                 "bits": self.pe * r.bits,
@@ -143,10 +140,17 @@ class Affine(Pointwise):
     def hls(self) -> HlsCall:
         tables = {}
         for name, values in (("factor", self.factor), ("term", self.term)):
-            words, r = self._constants(values), _span(values)
+            words, r = self._constants(values), constants_range(values)
             storage = ram_style(words.shape[0], self.pe * r.bits)
             tables[name] = HlsTable(words, r, together=(2,), storage=storage)
-        ranges = (self.stream.range, self.product, self.total, self.output, _span(self.factor), _span(self.term))
+        ranges = (
+            self.stream.range,
+            self.product,
+            self.total,
+            self.output,
+            constants_range(self.factor),
+            constants_range(self.term),
+        )
         spare = 2 if self.rounds_product or self.rounds_sum else 1  # a sign, and a carry of rounding
         parameters = (
             ("words", self.cycles),

@@ -12,7 +12,7 @@ from headrace.ir import Array, IntRange
 from headrace.ir.per_channel import IntClip
 from headrace.layers.base import Layer, Resources, RtlModule, StreamType, lowers
 from headrace.layers.hls import HlsCall, HlsTable
-from headrace.layers.memory import Int, index_bits, memory_text, packed_words, ram_style, rom_resources
+from headrace.layers.memory import Int, constants_range, index_bits, memory_text, packed_words, ram_style, rom_resources
 from headrace.layers.pointwise import Pointwise
 
 
@@ -59,7 +59,7 @@ class Clip(Pointwise):
         for name, values in (("lo", self.lo), ("hi", self.hi)):
             words = np.broadcast_to(np.clip(values, x.lo, x.hi), (self.channels,)).reshape(-1, self.pe)
             words = words[:1] if (words == words[0]).all() else words
-            bounds[name] = (words, IntRange(int(words.min()), int(words.max())))
+            bounds[name] = (words, constants_range(words))
         return bounds
 
     def resources(self) -> Resources:

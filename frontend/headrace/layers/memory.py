@@ -25,6 +25,11 @@ def element_type(values: IntRange) -> DataType:
     return datatype(f"{'INT' if values.signed else 'UINT'}{values.bits}")
 
 
+def constants_range(values: Int) -> IntRange:
+    """The range of constants as numbers; never bipolar, even where only -1 and +1 occur."""
+    return IntRange(int(values.min()), int(values.max()))
+
+
 def memory_text(words: Int, values: IntRange) -> str:
     """``$readmemh`` text of *words* ``(depth, elements)``, element 0 in the least significant bits."""
     return to_hex_text(pack_bytes(words, element_type(values)), words.shape[1] * values.bits)

@@ -23,6 +23,7 @@ from headrace.layers.memory import (
     Int,
     Table,
     check_ram_style,
+    constants_range,
     index_bits,
     memory_resources,
     ram_style,
@@ -208,7 +209,7 @@ class Thresholding(StyledPointwise):
         return IntRange(self.output.lo, self.output.hi)
 
     def _line_resources(self, line: Line) -> Resources:
-        factor, term = _span(line.factor), _span(line.term)
+        factor, term = constants_range(line.factor), constants_range(line.term)
         sums = self._line_bits(line)
         constant = self.groups == 1
         lut = self.pe * (sums + 2.0 * self.levels + self.y.bits) + 8
@@ -270,10 +271,10 @@ class Thresholding(StyledPointwise):
         """Widths of a line's constants and of its sum."""
         assert self.line is not None
         return {
-            "factor_bits": _span(self.line.factor).bits,
+            "factor_bits": constants_range(self.line.factor).bits,
             "factor_signed": 0,
-            "term_bits": _span(self.line.term).bits,
-            "term_signed": int(_span(self.line.term).signed),
+            "term_bits": constants_range(self.line.term).bits,
+            "term_signed": int(constants_range(self.line.term).signed),
             "sum_bits": self._line_bits(self.line),
             "shift": self.line.shift,
         }
@@ -318,8 +319,8 @@ class Thresholding(StyledPointwise):
             values, lanes = values[:1], 1
         else:
             lanes = self.lanes
-        r = IntRange(int(values.min()), int(values.max()))
-        return HlsTable(interleave_channels(values[:, np.newaxis], lanes)[..., 0], r, together=(2,))
+        table = interleave_channels(values[:, np.newaxis], lanes)[..., 0]
+        return HlsTable(table, constants_range(values), together=(2,))
 
     @property
     def _step_kind(self) -> str:
@@ -337,7 +338,7 @@ class Thresholding(StyledPointwise):
             tables["cuts"] = Table(self._by_group(f.cuts), f.range, self.ram_style)
         elif self.method == "line" and self.line is not None:
             for name, values in (("factor", self.line.factor), ("term", self.line.term)):
-                tables[name] = Table(self._by_group(values[:, np.newaxis]), _span(values), self.ram_style)
+                tables[name] = Table(self._by_group(values[:, np.newaxis]), constants_range(values), self.ram_style)
         else:
             for level in range(self.levels):
                 for lane, cuts in enumerate(self.search.cuts_of_lanes(level)):
@@ -353,11 +354,6 @@ class Thresholding(StyledPointwise):
     def _by_group(self, rows: Int) -> Int:
         """``(rows, n)`` to one word ``(groups, lanes * n)`` for each channel group."""
         return interleave_channels(rows, self.lanes).reshape(self.groups, -1)
-
-
-def _span(values: Int) -> IntRange:
-    """The range of constants, which are numbers even where only -1 and +1 occur."""
-    return IntRange(int(values.min()), int(values.max()))
 
 
 @lowers(Activation)

@@ -18,7 +18,7 @@ from headrace.adder_graph.sharing import common_part
 from headrace.ir import IntRange
 from headrace.layers.base import Resources, RtlModule, StreamType
 from headrace.layers.hls import HlsCall, HlsTable
-from headrace.layers.memory import Int
+from headrace.layers.memory import Int, constants_range
 
 LARGEST = 4_000_000
 """Digits squared, summed over the columns, up to which common sums are looked for."""
@@ -194,12 +194,8 @@ def rounded_call(layer: Unrolled, rounding: Rounding, weights: HlsTable) -> HlsC
         ("top", (1 << rounding.bits) - 1),
         ("base", rounding.base),
     )
-    tables = {"weights": weights, "bias": HlsTable(bias[np.newaxis], _span(bias), together=(2,))}
+    tables = {"weights": weights, "bias": HlsTable(bias[np.newaxis], constants_range(bias), together=(2,))}
     return HlsCall("mvau_rounded.hpp", "mvau_rounded", parameters, layer.cycles, tables)
-
-
-def _span(values: Int) -> IntRange:
-    return IntRange(int(values.min()), int(values.max()))
 
 
 def graph_context(design: Pipeline) -> Mapping[str, object]:
