@@ -215,3 +215,11 @@ def test_stages_are_short_and_in_order(inputs: int, columns: int, adders: int, s
 def test_the_default_stage() -> None:
     graph = solve(np.random.default_rng(1).integers(-7, 7, (16, 8), endpoint=True), IntRange(0, 15), effort=1)
     assert pipeline(graph) == pipeline(graph, ADDERS_A_STAGE)
+
+
+def test_a_bit_is_kept_until_it_was_read_last() -> None:
+    adders = (Adder(Operand(0), Operand(1), 3), Adder(Operand(3), Operand(2, 2), 3))
+    graph = AdderGraph(IntRange(0, 3), 3, adders, (Operand(4),), IntRange(0, 7))
+    cut = pipeline(graph, 1)
+    assert cut.stages == 2
+    assert cut.register_bits == 3 + 1 + 3  # the first sum, one bit of the last input, the output

@@ -58,6 +58,13 @@ class Adder:
         """The nodes that are read."""
         return tuple(o.node for o in self.operands if o.node != CONSTANT)
 
+    def reads(self, node_width: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+        """The bits that are read: their nodes and places."""
+        for operand in self.operands:
+            if operand.node != CONSTANT:
+                used = self.width - operand.shift if operand.table is None else node_width[operand.node]
+                yield from ((operand.node, bit) for bit in range(min(node_width[operand.node], used)))
+
 
 @dataclass(frozen=True)
 class Rounding:

@@ -37,13 +37,16 @@ class Pipeline:
 
     @property
     def register_bits(self) -> int:
-        """Flip-flops, those of the outputs included."""
-        rounding = self.graph.rounding
-        kept = sum(
-            (last - stage) * width
-            for last, stage, width in zip(self.last_use, self.stage, self.graph.width, strict=True)
-        )
-        return kept + len(self.graph.outputs) * (rounding.bits if rounding is not None else self.graph.bits)
+        """Flip-flops, those of the outputs included; a bit that only early stages read is kept no longer."""
+        graph, rounding = self.graph, self.graph.rounding
+        kept = {(node, bit): self.stage[node] for node, width in enumerate(graph.width) for bit in range(width)}
+        for j, adder in enumerate(graph.adders, graph.inputs):
+            kept |= {wire: max(kept[wire], self.stage[j]) for wire in adder.reads(graph.width)}
+        for output in graph.outputs:
+            bits = range(graph.width[output.node]) if output.node != CONSTANT else ()
+            kept |= {(output.node, bit): self.stages - 1 for bit in bits if output.shift + bit < graph.bits}
+        own = len(graph.outputs) * (rounding.bits if rounding is not None else graph.bits)
+        return own + sum(last - self.stage[node] for (node, _), last in kept.items())
 
 
 def least_stages(graph: AdderGraph, adders: int = ADDERS_A_STAGE) -> int:

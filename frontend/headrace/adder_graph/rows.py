@@ -79,6 +79,10 @@ class RowAdder:
         found = {wire.node for digit in (*self.a, *self.b) if digit for wire in digit.wires}
         return tuple(sorted(found | ({self.carry.node} if self.carry else set())))
 
+    def reads(self, _node_width: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+        """The bits that are read: their nodes and places."""
+        yield from ((wire.node, wire.bit) for _, digit in self.places() for wire in digit.wires)
+
     @property
     def most(self) -> int:
         """A bound of ``a + b + (carry << low)``."""

@@ -210,7 +210,11 @@ class Layer(Op):
 
     @abstractmethod
     def resources(self) -> Resources:
-        """Estimated resources at this folding."""
+        """Estimated resources at this folding, quickly: the folding solver asks for those of every choice."""
+
+    def counted_resources(self) -> Resources:
+        """Estimated resources of a layer that is folded for good, of which what it is made of may be counted."""
+        return self.resources()
 
     @abstractmethod
     def rtl(self) -> RtlModule:

@@ -273,6 +273,13 @@ class MVAU(Layer):
             total += memory_resources(2 * self.sf, self.inputs[0].word_bits)
         return total
 
+    def counted_resources(self) -> Resources:
+        """Those of a shared adder graph counted in it, which the latency asks for anyway."""
+        if self.arithmetic != "graph":
+            return self.resources()
+        clamp = self.mh * self.output.bits if self.rounding is not None else 0
+        return Resources(lut=self.adders.graph.luts + clamp + 4, ff=self.adders.register_bits + self.adders.stages)
+
     def rtl(self) -> RtlModule:
         if self.arithmetic == "graph":
             return graph_module(self, self.adders)

@@ -78,7 +78,7 @@ def performance(graph: Graph, counters: bool = False, pixels: Mapping[str, int] 
     for name, layer in layers(graph).items():
         folding = at_once.get(name, {}) | layer.folding
         with within_memory(name, layer):
-            row = (folding, layer.cycles, layer.latency, frame.done[name], layer.resources())
+            row = (folding, layer.cycles, layer.latency, frame.done[name], layer.counted_resources())
         rows.append(LayerPerformance(name, layer.kind, *row))
     slowest = max(rows, key=lambda row: (row.cycles, row.kind not in INSERTED))
     control = control_resources(graph, counters)
