@@ -61,15 +61,14 @@ class Builder:
     # -- operands ---------------------------------------------------------------------------------------------------
 
     def form(self, node: int, weight: int) -> _Form:
-        """*node* times an odd weight, not negative and as small as it can be."""
-        bits, (lo, hi) = self.width[node], self.range[node]
+        """*node* times a weight of 1 or -1, not negative and as small as it can be."""
+        bits, (_, hi) = self.width[node], self.range[node]
         full = (1 << bits) - 1
         if weight == 1:
             return _Form(Operand(node), 0)
-        if weight == -1 and (bits > TABLE_BITS or hi == full):
+        if bits > TABLE_BITS or hi == full:
             return _Form(Operand(node, inverted=True), full)
-        least = min(weight * lo, weight * hi)
-        return _Form(Operand(node, table=self.table(node, weight, -least)), -least)
+        return _Form(Operand(node, table=self.table(node, -1, hi)), hi)
 
     def table(self, node: int, weight: int, offset: int, modulus: int = 0) -> tuple[int, ...]:
         """``weight * v + offset`` for all codes v of *node*; those that never come repeat their neighbour."""
@@ -94,16 +93,13 @@ class Builder:
         return int(np.minimum(sums * lo, sums * hi).sum()), int(np.maximum(sums * lo, sums * hi).sum())
 
     def merge(self, one: Term, other: Term) -> Term:
-        """The sum of two terms as a node, of the sign and with the operands that cost least."""
+        """The sum of two terms, of weight 1 or -1, as a node of the sign and with the operands that cost least."""
         best: tuple[int, int, Adder, int] | None = None
         for order, (a, b) in enumerate(((one, other), (other, one))):
-            if abs(a.weight) != 1 and abs(b.weight) == 1:
-                continue
-            sign = 1 if a.weight > 0 else -1
-            adder = self._adder(a._replace(weight=sign * a.weight), b._replace(weight=sign * b.weight))
+            adder = self._adder(a._replace(weight=1), b._replace(weight=a.weight * b.weight))
             rank = adder_luts(adder, self.width)
             if best is None or (rank, order) < best[:2]:
-                best = (rank, order, adder, sign)
+                best = (rank, order, adder, a.weight)
         assert best is not None
         _, _, adder, sign = best
         result = Term(CONSTANT, min(one.shift, other.shift), sign)

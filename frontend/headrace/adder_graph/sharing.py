@@ -66,7 +66,8 @@ def share(
         weights: ``(inputs, columns)``.
         spans: highest less lowest value of every input.
         part: what to take from all weights of a column, as :func:`common_part` gives it.
-        table_bits: a node of at most so many bits is multiplied by any weight at no cost but that of the wider term.
+        table_bits: a node of at most so many bits is one term of a column: a weight that is written with the fewest
+            digits again, or that a table holds.
         seed: breaks ties at random; without one, by the order of the inputs.
         price: LUTs that a bit of a term costs in the sum of a column.
     """
@@ -78,8 +79,10 @@ def share(
     common: tuple[int, ...] = ()
     if part.any():
         common = tuple(sorted(node for node, _ in search.columns.pop()))
-        total = common[0] if len(common) == 1 else len(search.sums)
-        search.width.append(int(np.sum(spans)).bit_length())
+        total = common[0]
+        if len(common) > 1:
+            total = len(search.width)
+            search.width.append(int(np.sum(spans)).bit_length())
         for digits, weight in zip(search.columns, part.tolist(), strict=True):
             digits.update({(total, shift): sign for shift, sign in signed_digits(weight)})
     columns = tuple(_terms(digits, search.width, table_bits) for digits in search.columns)
