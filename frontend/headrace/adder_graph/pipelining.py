@@ -35,7 +35,7 @@ class Pipeline:
                 last[output.node] = self.stages - 1
         return tuple(last)
 
-    @property
+    @cached_property
     def register_bits(self) -> int:
         """Flip-flops, those of the outputs included; a bit that only early stages read is kept no longer."""
         graph, rounding = self.graph, self.graph.rounding

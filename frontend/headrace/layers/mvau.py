@@ -255,8 +255,8 @@ class MVAU(Layer):
     def resources(self) -> Resources:
         """An estimate, calibrated against yosys in ``benchmarks/resource_model.py``."""
         if self.arithmetic == "graph":
-            clamp = self.mh * self.output.bits if self.rounding is not None else 0
-            return graph_resources(self.weights, self.stream.bits) + Resources(clamp + 4, self.mh * self.output.bits)
+            found = graph_resources(self.weights, self.stream.bits)
+            return found + Resources(self._beside_graph, self.mh * self.output.bits)
         acc = self.dot.bits
         dot = self.dot.resources()
         registers = self.output.bits + (acc if self.sf > 1 else 0)
@@ -277,8 +277,13 @@ class MVAU(Layer):
         """Those of a shared adder graph counted in it, which the latency asks for anyway."""
         if self.arithmetic != "graph":
             return self.resources()
-        clamp = self.mh * self.output.bits if self.rounding is not None else 0
-        return Resources(lut=self.adders.graph.luts + clamp + 4, ff=self.adders.register_bits + self.adders.stages)
+        found = self.adders
+        return Resources(found.graph.luts + self._beside_graph, found.register_bits + found.stages)
+
+    @property
+    def _beside_graph(self) -> int:
+        """LUTs of the clamps and the handshake."""
+        return (self.mh * self.output.bits if self.rounding is not None else 0) + 4
 
     def rtl(self) -> RtlModule:
         if self.arithmetic == "graph":
