@@ -27,9 +27,13 @@ from headrace.layers.memory import Int
 MAX_SHIFT = 36
 """Most bits that are shifted away."""
 
+BLOCK_CONSTANTS = 2**15
+"""Thresholds that are looked at together: what stays in the cache; rows that are on no line are found in the first."""
+
 T = TypeVar("T")
 
 _SUM_BITS = 61  # all products and sums stay within
+_UNBOUND = np.int64(1 << 62)  # more than any of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +64,6 @@ def fit_line(cuts: Int, x: IntRange) -> Line | None:
     return _fit(np.ascontiguousarray(cuts, np.int64).tobytes(), cuts.shape, x.lo, x.hi)
 
 
-BLOCK_CONSTANTS = 2**15
-"""Thresholds that are looked at together: what stays in the cache; rows that are on no line are found in the first."""
-
-
 @lru_cache(maxsize=256)
 def _fit(cuts: bytes, shape: tuple[int, int], lo: int, hi: int) -> Line | None:
     thresholds = np.ascontiguousarray(np.frombuffer(cuts, np.int64).reshape(shape).T) + 1
@@ -91,9 +91,6 @@ def _of_all(found: Iterable[T | None]) -> list[T] | None:
             return None
         result.append(one)
     return result
-
-
-_UNBOUND = np.int64(1 << 62)
 
 
 @dataclass(frozen=True, eq=False)
