@@ -114,8 +114,7 @@ class Offer:
         return low
 
     def best(self, target: int, cost: Callable[[Resources], float], also: Iterable[Choice] = ()) -> list[Choice]:
-        """Of the choices within *target* and *also* others, the cheapest for each combination of word widths, cheapest
-        first."""
+        """Of the choices within *target*, and of *also*, the cheapest for each combination of word widths, in order."""
         found: dict[tuple[int, ...], tuple[float, int, tuple[int, ...], Choice]] = {}
         for choice in (*self.within(target), *also):
             layer = choice.layer

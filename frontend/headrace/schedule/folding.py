@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache, partial
 
 from headrace.errors import FoldingError
 from headrace.ir import Graph
@@ -51,12 +52,18 @@ class Extras:
     counters: bool = False
     large_fifos: str = "auto"
 
+    def connected(self, graph: Graph) -> Graph:
+        """*graph* with width converters, and with FIFOs as deep as they must be."""
+        return insert_fifos(insert_width_converters(graph), large=self.large_fifos)
+
     def performance(self, graph: Graph) -> Performance:
         """Of *graph* with all of that."""
-        return performance(insert_fifos(insert_width_converters(graph), large=self.large_fifos), self.counters)
+        return performance(self.connected(graph), self.counters)
 
 
-def solve_folding(graph: Graph, target: int | None = None, widest: int | None = None) -> Graph:
+def solve_folding(
+    graph: Graph, target: int | None = None, widest: int | None = None, extras: Extras | None = None
+) -> Graph:
     """*graph* with every layer folded so that it takes at most *target* cycles a frame, as cheaply as known.
 
     Where FINN's greedy rule meets the target, the result takes no more look-up tables than it, nor saves them by more
@@ -66,13 +73,14 @@ def solve_folding(graph: Graph, target: int | None = None, widest: int | None = 
         graph: layers in any folding; without width converters and FIFOs.
         target: cycles a frame; :func:`~headrace.schedule.solver.default_target` when None.
         widest: most bits of weights that one PE reads a cycle, where a layer has a choice; None for any number.
+        extras: what takes resources besides the layers.
 
     Raises:
         FoldingError: when a layer cannot meet the target even fully unfolded; names the slowest.
     """
     cycles = default_target(graph, widest) if target is None else target
     problem = FoldingProblem(graph, Limits(widest))
-    return _no_larger(problem, problem.solve(cycles), cycles, Budget.of(), Extras()).graph
+    return _no_larger(problem, problem.solve(cycles), cycles, Budget.of(), extras or Extras()).graph
 
 
 def solve_within(
@@ -132,11 +140,12 @@ def _no_larger(problem: FoldingProblem, found: Folded, target: int, budget: Budg
     if rule is None or budget.exceeded(rule.resources):
         return found
     bound = budget.no_more_than(rule.resources, BOUNDED)
+    theirs = cache(partial(_luts, rule.graph, extras))
     better: Folded | None = found
     for _ in range(CORRECTED):
         if better is None or better.same(rule):
             return rule
-        excess = _excess(problem, better, rule, extras)
+        excess = _excess(better, rule, extras, theirs)
         if excess <= 0:
             return better
         if not bound.exceeded(better.resources):
@@ -145,20 +154,22 @@ def _no_larger(problem: FoldingProblem, found: Folded, target: int, budget: Budg
     return rule
 
 
-def _excess(problem: FoldingProblem, found: Folded, rule: Folded, extras: Extras) -> float:
-    """How many look-up tables *found* takes more than *rule*, or less; close races are run with FIFOs."""
+def _excess(found: Folded, rule: Folded, extras: Extras, with_fifos: Callable[[], float]) -> float:
+    """How many look-up tables *found* takes more than *rule*, or less; close races are run with FIFOs.
+
+    *with_fifos* tells the rule's with them, which are computed once at most.
+    """
     ours, theirs = found.resources.lut, rule.resources.lut
-    if len(problem.offers) > CHECKED:
+    if len(layers(found.graph)) > CHECKED:
         return ours - (1 - NOISE) * theirs
     if ours <= CLOSE * theirs:
         return ours - theirs
-    return _luts(found.graph, extras) - _luts(rule.graph, extras)
+    return _luts(found.graph, extras) - with_fifos()
 
 
 def _luts(graph: Graph, extras: Extras) -> float:
     """Look-up tables with width converters and with FIFOs as deep as they must be."""
-    whole = insert_fifos(insert_width_converters(graph), large=extras.large_fifos)
-    return sum(layer.resources().lut for layer in layers(whole).values())
+    return sum(layer.resources().lut for layer in layers(extras.connected(graph)).values())
 
 
 def _within(

@@ -100,10 +100,10 @@ def fold_for_rate(design: HardwareDesign, goal: Goal) -> HardwareDesign:
 
 
 def _solved(design: HardwareDesign, cycles: int | None, goal: Goal) -> Graph:
+    extras = Extras(design.counters, design.large_fifos)
     if goal.budget is not None:
-        extras = Extras(design.counters, design.large_fifos)
         return solve_within(design.graph, goal.budget, cycles, Limits(goal.widest), extras)
-    return solve_folding(design.graph, cycles, goal.widest)
+    return solve_folding(design.graph, cycles, goal.widest, extras)
 
 
 def fold_by_file(
