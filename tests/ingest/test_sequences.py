@@ -195,6 +195,16 @@ REFUSED: dict[str, tuple[list[Any], dict[str, object], str]] = {
         {"k": np.int64(6)},
         "position 6 of a sequence of 6",
     ),
+    "position before the first": (
+        [node("SequenceConstruct", ["x", "x"], ["s"]), node("SequenceInsert", ["s", "x", "k"], ["t"])],
+        {"k": np.int64(-3)},
+        "position -3 of a sequence of 2",
+    ),
+    "position in an empty sequence": (
+        [node("SequenceEmpty", [], ["s"]), node("SequenceErase", ["s"], ["t"])],
+        {},
+        "position -1 of a sequence of 0",
+    ),
     "many": ([split("s", axis=1), node("SequenceLength", ["s"])], {}, "a sequence of 6 tensors; up to 5 are"),
     "tensor": ([node("SequenceAt", ["x", "k"])], {"k": np.int64(0)}, "input 0 must be a sequence of tensors"),
     "read": ([split("s", axis=1), node("Identity", ["s"])], {}, "its input 0 is a sequence of tensors"),

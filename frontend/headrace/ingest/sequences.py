@@ -50,12 +50,12 @@ def _checked(node: Node, count: int) -> int:
     return count
 
 
-def _position(node: Node, number: int, count: int, default: int) -> int:
-    """The element that a constant input, or *default* without it, names among *count*, from either end."""
+def _position(node: Node, number: int, count: int, default: int, last: int) -> int:
+    """The place up to *last* that a constant input, or *default* without it, names among *count*, from either end."""
     given = int(node.one_number(number, "position")) if node.has(number) else default
-    if not -count <= given < count:
+    if not -count <= given <= last:
         raise node.error(f"position {given} of a sequence of {count} tensors")
-    return given % count
+    return given if given >= 0 else given + count
 
 
 @imports("SplitToSequence", sequences=True)
@@ -97,9 +97,8 @@ def sequence_construct(node: Node) -> Sequence[Tensors]:
 def sequence_insert(node: Node) -> Sequence[Tensors]:
     """One tensor more, at the end without a position."""
     items = node.tensors(0)
-    at = _position(node, 2, _checked(node, len(items) + 1), -1)
-    if node.has(2) and int(node.one_number(2, "position")) < 0:
-        at -= 1  # before the element that a negative position names
+    _checked(node, len(items) + 1)
+    at = _position(node, 2, len(items), len(items), last=len(items))
     return [Tensors((*items[:at], node.operand(1), *items[at:]))]
 
 
@@ -107,7 +106,7 @@ def sequence_insert(node: Node) -> Sequence[Tensors]:
 def sequence_erase(node: Node) -> Sequence[Tensors]:
     """One tensor less, the last without a position."""
     items = node.tensors(0)
-    at = _position(node, 1, len(items), -1)
+    at = _position(node, 1, len(items), -1, last=len(items) - 1)
     return [Tensors((*items[:at], *items[at + 1 :]))]
 
 
@@ -115,7 +114,7 @@ def sequence_erase(node: Node) -> Sequence[Tensors]:
 def sequence_at(node: Node) -> Sequence[Operand]:
     """The element at a constant position."""
     items = node.tensors(0)
-    return [items[_position(node, 1, len(items), 0)]]
+    return [items[_position(node, 1, len(items), 0, last=len(items) - 1)]]
 
 
 @imports("SequenceLength", sequences=True)
