@@ -288,6 +288,8 @@ def _check(manifest: Manifest) -> None:
         pure = PurePosixPath(path)
         if pure.is_absolute() or ".." in pure.parts:
             raise ManifestError(f"path {path!r} must be relative and stay inside the design's folder")
+        if path.startswith(("-", "+")):  # simulators are called in that folder, and would read an option
+            raise ManifestError(f"path {path!r} must start with neither '-' nor '+'")
     _check_unique([PurePosixPath(path).name for path in manifest.memories], "base name of a memory file")
     for port in (*manifest.inputs, *manifest.outputs):
         _check_format(port, f"port {port.port!r}")

@@ -60,6 +60,7 @@ def test_optional_keys(tmp_path: Path, data: dict[str, object]) -> None:
         (["sources"], [], "sources: expected at least one file"),
         (["sources"], ["../up.sv"], "path '../up.sv' must be relative and stay inside"),
         (["sources"], ["/up.sv"], "path '/up.sv' must be relative"),
+        (["sources"], ["-o.sv"], "path '-o.sv' must start with neither"),
         (["sources"], ["rtl/none.sv"], "file rtl/none.sv does not exist"),
         (["sources"], "rtl/a.sv", "expected a list of strings"),
         (["memories"], ["a/x.hex", "b/x.hex"], "base name of a memory file 'x.hex' occurs twice"),
