@@ -163,7 +163,8 @@ for kind in sys.argv[2:]:
     print("ok", kind, flush=True)
 # a process that leaves early would close the connection under the other one's last reduction
 pathlib.Path("{store}" + sys.argv[1]).touch()
-while not all(pathlib.Path("{store}" + rank).exists() for rank in "01"):
+deadline = time.monotonic() + 60  # the other one may have failed
+while not all(pathlib.Path("{store}" + rank).exists() for rank in "01") and time.monotonic() < deadline:
     time.sleep(0.05)
 os._exit(0)  # all is printed; taking the process group down aborts now and then when the other one went first
 """

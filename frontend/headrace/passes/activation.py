@@ -258,7 +258,7 @@ def _bisected(f: ChannelFunction, low: int, high: int) -> Tabulated:
     first, last = f(lo[None])[0], f(hi[None])[0]
     unit = 2 if f.bipolar else 1
     steps = int(np.abs(last - first).max(initial=0)) // unit
-    if steps * int(np.prod(f.shape)) > ENUMERABLE:
+    if steps * first.size > ENUMERABLE:
         raise NotExact(
             f"it would need {steps:,} thresholds for each of {first.size:,} channels, {ENUMERABLE:,} in all can be; "
             "quantize to fewer levels"
