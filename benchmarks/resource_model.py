@@ -1,6 +1,6 @@
 """The layers' resource estimates against synthesis, over a sweep of sizes, widths, foldings and styles.
 
-    python benchmarks/resource_model.py [KIND ...] [--family xc7] [--limit N]
+    python benchmarks/resource_model.py [KIND ...] [--family xc7] [--limit N] [--held-out]
 
 Every point is a layer, synthesised by yosys alone (results are kept by content, so that a second run takes seconds).
 Look-up tables (memory included) and flip-flops are compared with ``Layer.counted_resources()``; DSPs and block RAMs
