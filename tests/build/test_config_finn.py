@@ -27,7 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "verify_save_rtlsim_waveforms": False,
     "stitched_ip_gen_dcp": False,
     "signature": None,
-    "mvau_wwidth_max": 1024,
+    "mvau_wwidth_max": 36,
     "standalone_thresholds": False,
     "minimize_bit_width": True,
     "board": None,
@@ -156,9 +156,9 @@ def test_paths_of_a_file_are_read_from_its_folder(tmp_path: Path) -> None:
     path = tmp_path / "dataflow_build_config.json"
     path.write_text(json.dumps({**REQUIRED, "folding_config_file": "f.json"}))
     config = read_finn_config(path)
-    assert config.output_dir == tmp_path / "out"
-    assert config.folding_config_file == tmp_path / "f.json"
-    assert config.verify_input_npy == tmp_path / "input.npy"
+    assert config.output_dir == str(tmp_path / "out")
+    assert config.folding_config_file == str(tmp_path / "f.json")
+    assert config.verify_input_npy == str(tmp_path / "input.npy")
 
 
 @pytest.mark.parametrize("clock", [100, 125, 200, 300, 333.25, 1000 / 3])

@@ -18,7 +18,7 @@ import headrace
 import headrace.build as build
 from headrace.build import BuildConfig, BuildState, DataflowBuildConfig
 from headrace.build.journal import Journal
-from headrace.build.running import KNOWN, resolve_steps
+from headrace.build.step_list import known_steps, resolve_steps
 from headrace.build.steps import STEPS
 from headrace.errors import FoldingError, InputError, VerificationError
 from headrace.ir import Graph
@@ -224,7 +224,7 @@ def test_a_step_of_finn_gets_the_model(tmp_path: Path) -> None:
     assert not np.array_equal(design.run(x)["fc1_out"], plain.run(x)["fc1_out"])
     assert np.array_equal(design.run(x)["fc1_out"], headrace.load(tmp_path / "out").run(x)["fc1_out"])
     late = [*(step.__name__ for step in STEPS), step_scale]
-    with pytest.raises(InputError, match="cannot be replaced once it has become layers"):
+    with pytest.raises(InputError, match="cannot be replaced once its layers are folded"):
         headrace.build(model, tmp_path / "out", steps=late)
 
 
@@ -248,7 +248,7 @@ def test_steps_that_are_none(tiny_model: Path, tmp_path: Path) -> None:
 def test_every_step_of_finn_is_known() -> None:
     config = DataflowBuildConfig(output_dir="out", synth_clk_period_ns=5.0, generate_outputs=[])
     assert [step.name for step in resolve_steps(config)] == build.default_build_dataflow_steps
-    assert "step_make_pynq_driver" in KNOWN
+    assert "step_make_pynq_driver" in known_steps()
     assert not any(step.own for step in resolve_steps(config))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.errors import FoldingError
 from headrace.ir import Graph
-from headrace.ir.integer import Reshape
+from headrace.ir.integer import IntMaxPool, IntSumPool, Reshape
 from headrace.layers.base import Layer
 from headrace.passes.to_hardware import to_hardware
 from headrace.schedule import (
@@ -223,6 +223,70 @@ def test_finn_does_not_count_thresholds_behind_a_matrix_vector_unit() -> None:
     assert foldings(fused.graph)["act0"] == {"PE": 4}, "it follows the unit that it is a part of in FINN"
     with pytest.raises(FoldingError, match="PE=3"):
         apply_folding(unfolded(), settings, Reading.FINN_STANDALONE)
+
+
+def pooled() -> Graph:
+    """Two convolutions, a max pool between them, and a global average."""
+    core = Core()
+    x = core.activation(core.conv(core.input((2, 8, 8)), 4, (3, 3), "conv0"), name="act0")
+    window = ((2, 2), (2, 2), (1, 1), ((0, 0), (0, 0)))
+    x = core.graph.add(IntMaxPool(*window), (x,), "pool")
+    x = core.activation(core.conv(x, 4, (2, 2), "conv1"), name="act1")
+    core.output(core.graph.add(IntSumPool(*window), (x,), "average"))
+    return to_hardware(core.graph).graph
+
+
+def test_windows_of_pools_have_numbers_where_finn_makes_a_pool_of_two_layers() -> None:
+    """As in FINN's files for GTSRB: a sliding window and a Pool; as in those for RadioML: a StreamingMaxPool."""
+    swgs = {"ConvolutionInputGenerator_rtl_0": {"SIMD": 2}, "ConvolutionInputGenerator_rtl_1": {"SIMD": 4}}
+    pools = {**swgs, "Pool_hls_0": {"PE": 4}, "ConvolutionInputGenerator_rtl_2": {"SIMD": 1}, "Pool_hls_1": {"PE": 2}}
+    applied = apply_folding(pooled(), pools, Reading.FINN)
+    found = foldings(applied.graph)
+    assert (found["conv0_swg"]["SIMD"], found["conv1_swg"]["SIMD"]) == (2, 1)
+    assert (found["pool"]["PE"], found["average"]["PE"]) == (4, 2)
+    assert any("the sliding window of a pool is part of it" in note for note in applied.notes)
+    one = {"StreamingMaxPool_hls_0": {"PE": 2}, **swgs, "ConvolutionInputGenerator_rtl_2": {}, "Pool_hls_0": {"PE": 4}}
+    found = foldings(apply_folding(pooled(), one, Reading.FINN).graph)
+    assert (found["conv0_swg"]["SIMD"], found["conv1_swg"]["SIMD"]) == (2, 4)
+    assert (found["pool"]["PE"], found["average"]["PE"]) == (2, 4)
+
+
+def test_finn_counts_layers_in_cpp_and_in_rtl_apart() -> None:
+    all_of_them = {"MVAU_rtl_0": {"PE": 2}, "MVAU_hls_0": {"PE": 3}, "MVAU_rtl_1": {"PE": 4}}
+    for reading in (Reading.FINN, Reading.FINN_STANDALONE):
+        found = foldings(apply_folding(unfolded(), all_of_them, reading).graph)
+        assert [found[name]["PE"] for name in ("fc0", "fc1", "fc2")] == [2, 3, 4]
+    some = {"MVAU_rtl_0": {"PE": 2}, "MVAU_hls_0": {"PE": 3}}
+    with pytest.raises(FoldingError, match=r'"MVAU_rtl_0" and "MVAU_hls_0" apart.*use their names: fc0, fc1, fc2'):
+        apply_folding(unfolded(), some, Reading.FINN)
+    with pytest.raises(FoldingError, match="both fold layer 'fc0'"):
+        apply_folding(unfolded(), all_of_them)
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("FMPadding_Batch_0", "padding is part of the SWG"),
+        ("FMPadding_Pixel_0", "zeros of a transposed convolution"),
+        ("ChannelwiseOp_hls_0", "part of a Thresholding"),
+        ("DownSampler_0", "an SWG leaves pixels out itself"),
+        ("ConvDoublePacked_Batch_0", "an SWG and an MVAU"),
+        ("IODMA_hls_0", "streams at its ends"),
+    ],
+)
+def test_layers_of_finn_that_are_elsewhere(key: str, says: str) -> None:
+    (note,) = apply_folding(unfolded(), {key: {"SIMD": 2}}, Reading.FINN).notes
+    assert says in note
+    with pytest.raises(FoldingError, match=says):
+        apply_folding(unfolded(), {key: {"SIMD": 2}})
+
+
+def test_defaults_as_finn_writes_them() -> None:
+    settings = {
+        "Defaults": {"outFIFODepth": [32, "all"], "PE": [2, "MVAU_hls"], "SIMD": [3, ["StreamingFCLayer_Batch"]]}
+    }
+    found = foldings(apply_folding(unfolded(12, 6, 6), settings).graph)
+    assert found["fc0"] == found["fc1"] == {"PE": 2, "SIMD": 3}
 
 
 @pytest.mark.parametrize(("widest", "allowed"), [(1, 1), (8, 4), (1000, 12)])

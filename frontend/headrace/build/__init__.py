@@ -19,8 +19,10 @@ from headrace.build.config import BuildConfig, DataflowBuildConfig
 from headrace.build.design import Design
 from headrace.build.runtime import LayerWeights, write_runtime_weights
 from headrace.build.state import BuildState
+from headrace.build.step_list import resolve_build_steps
 from headrace.build.vocabulary import (
     AutoFIFOSizingMethod,
+    ComputeEngineMemMode,
     DataflowOutputType,
     FpgaMemoryType,
     LargeFIFOMemStyle,
@@ -29,6 +31,7 @@ from headrace.build.vocabulary import (
     VitisOptStrategyCfg,
     default_build_dataflow_steps,
     estimate_only_dataflow_steps,
+    hls_codegen_dataflow_steps,
     hw_codegen_dataflow_steps,
 )
 
@@ -36,6 +39,7 @@ __all__ = [
     "AutoFIFOSizingMethod",
     "BuildConfig",
     "BuildState",
+    "ComputeEngineMemMode",
     "DataflowBuildConfig",
     "DataflowOutputType",
     "Design",
@@ -50,8 +54,10 @@ __all__ = [
     "build_dataflow_directory",
     "default_build_dataflow_steps",
     "estimate_only_dataflow_steps",
+    "hls_codegen_dataflow_steps",
     "hw_codegen_dataflow_steps",
     "load",
+    "resolve_build_steps",
     "write_runtime_weights",
 ]
 

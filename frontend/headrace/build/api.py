@@ -46,6 +46,8 @@ class BuildSettings(TypedDict, total=False):
     backend: Backend
     generate_outputs: list[DataflowOutputType | str]
     steps: list[str | Callable[..., Any]] | None
+    inject_steps_before: Mapping[str, list[str | Callable[..., Any]]] | None
+    inject_steps_after: Mapping[str, list[str | Callable[..., Any]]] | None
     start_step: str | None
     stop_step: str | None
     save_intermediate_models: bool
@@ -54,6 +56,7 @@ class BuildSettings(TypedDict, total=False):
     verify_steps: list[VerificationStepType | str] | None
     verify_input_npy: Path | str | None
     verify_expected_output_npy: Path | str | None
+    verification_atol: float | None
     verify_save_full_context: bool
     verify_save_rtlsim_waveforms: bool
     validation_input_npy: Path | str | None

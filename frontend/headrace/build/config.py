@@ -6,18 +6,29 @@ here under FINN's names, so that a build script changes its imports and nothing 
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, field_serializer
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    WithJsonSchema,
+    field_serializer,
+)
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
+from headrace.build.finn_methods import FinnMethods
 from headrace.build.finn_settings import FinnSettings, Lenient
+from headrace.build.settings_text import YAML_SUFFIXES, from_text, read_text
 from headrace.build.vocabulary import (
     AutoFIFOSizingMethod,
+    ComputeEngineMemMode,
     DataflowOutputType,
     FpgaMemoryType,
     LargeFIFOMemStyle,
@@ -26,17 +37,19 @@ from headrace.build.vocabulary import (
     VitisOptStrategyCfg,
     default_build_dataflow_steps,
     estimate_only_dataflow_steps,
+    hls_codegen_dataflow_steps,
     hw_codegen_dataflow_steps,
 )
 from headrace.codegen.design import Backend
 from headrace.errors import FoldingError, InputError, did_you_mean
 from headrace.schedule import Budget, Extras, Goal
-from headrace.schedule.folding_file import DoubledKeyError, read_folding, without_doubles
+from headrace.schedule.folding_file import read_folding
 from headrace.schedule.folding_keys import Reading
 
 __all__ = [
     "AutoFIFOSizingMethod",
     "BuildConfig",
+    "ComputeEngineMemMode",
     "DataflowBuildConfig",
     "DataflowOutputType",
     "FpgaMemoryType",
@@ -46,6 +59,7 @@ __all__ = [
     "VitisOptStrategyCfg",
     "default_build_dataflow_steps",
     "estimate_only_dataflow_steps",
+    "hls_codegen_dataflow_steps",
     "hw_codegen_dataflow_steps",
 ]
 
@@ -64,14 +78,23 @@ SHORTEST_NS, LONGEST_NS = 1e-3, 1e9
 Period = Annotated[float, Field(ge=SHORTEST_NS, le=LONGEST_NS, allow_inf_nan=False)]
 
 
-def _not_empty(path: object) -> object:
-    """Refuse the path ``""``, which would be the current folder."""
-    if path == "":
+def _path_text(path: object) -> str:
+    """A path as text; ``""`` is refused, which would be the current folder."""
+    if not isinstance(path, str | os.PathLike):
+        raise PydanticCustomError("path_type", "input should be the path of a file")
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise PydanticCustomError("path_type", "input should be the path of a file")
+    if not text:
         raise PydanticCustomError("empty_path", "the path is empty")
-    return path
+    return text
 
 
-PathLike = Annotated[Path, Lenient, BeforeValidator(_not_empty)]
+PathText = Annotated[str, BeforeValidator(_path_text), WithJsonSchema({"type": "string", "format": "path"})]
+"""A path, given in any form and kept as text, as in FINN, whose scripts write ``cfg.output_dir + "/report"``."""
+
+
+StepList = Annotated[list[str | SkipJsonSchema[Callable[..., Any]]], Lenient]
 
 
 class BuildConfig(FinnSettings):
@@ -104,6 +127,7 @@ class BuildConfig(FinnSettings):
         backend: what is generated: ``"rtl"``, ``"hls"`` (C++ for high-level synthesis) or ``"both"``.
         generate_outputs: what is made besides the design.
         steps: names of steps, or functions ``step(state, config) -> state``; None for the default list.
+        inject_steps_before, inject_steps_after: names of steps, or functions, that run before or after a named one.
         start_step: first step to run, upon what an earlier build of this folder left.
         stop_step: last step to run.
         save_intermediate_models: keep what ``start_step`` needs.
@@ -112,6 +136,7 @@ class BuildConfig(FinnSettings):
         verify_steps: stages to compare with the expected output.
         verify_input_npy: file with the input for that, ``(frames, *shape)``.
         verify_expected_output_npy: file with the expected output.
+        verification_atol: less than which real outputs may differ from expected ones in FINN's reading, with a warning.
         verify_save_full_context: also keep the tensors inside.
         verify_save_rtlsim_waveforms: keep a waveform of simulations.
         validation_input_npy: file with frames of known class, ``(frames, *shape)``, for the accuracy in the report.
@@ -125,13 +150,13 @@ class BuildConfig(FinnSettings):
     model_config = ConfigDict(extra="forbid", strict=True, validate_assignment=True)
 
     name: str | None = None
-    output_dir: PathLike | None = None
+    output_dir: PathText | None = None
     synth_clk_period_ns: Period = 5.0
     target_fps: Positive | None = None
     unroll: bool = False
     folding: Folding | None = None
-    folding_config_file: PathLike | None = None
-    specialize_layers_config_file: PathLike | None = None
+    folding_config_file: PathText | None = None
+    specialize_layers_config_file: PathText | None = None
     board: str | None = None
     fpga_part: str | None = None
     fit_part: str | None = None
@@ -145,19 +170,22 @@ class BuildConfig(FinnSettings):
     generate_outputs: Annotated[list[Annotated[DataflowOutputType, Lenient]], Lenient] = Field(
         default_factory=lambda: [DataflowOutputType.ESTIMATE_REPORTS]
     )
-    steps: Annotated[list[str | SkipJsonSchema[Callable[..., Any]]], Lenient] | None = None
+    steps: StepList | None = None
+    inject_steps_before: Annotated[dict[str, StepList], Lenient] | None = None
+    inject_steps_after: Annotated[dict[str, StepList], Lenient] | None = None
     start_step: str | None = None
     stop_step: str | None = None
     save_intermediate_models: bool | None = True
     verify_frames: Annotated[int, Field(ge=1)] = 32
     seed: Annotated[int, Field(ge=0)] = 0
     verify_steps: Annotated[list[Annotated[VerificationStepType, Lenient]], Lenient] | None = None
-    verify_input_npy: PathLike | None = Path("input.npy")
-    verify_expected_output_npy: PathLike | None = Path("expected_output.npy")
+    verify_input_npy: PathText | None = "input.npy"
+    verify_expected_output_npy: PathText | None = "expected_output.npy"
+    verification_atol: Positive | None = 1e-3
     verify_save_full_context: bool | None = False
     verify_save_rtlsim_waveforms: bool | None = False
-    validation_input_npy: PathLike | None = None
-    validation_labels_npy: PathLike | None = None
+    validation_input_npy: PathText | None = None
+    validation_labels_npy: PathText | None = None
     validation_rtlsim_frames: Annotated[int, Field(ge=0)] = VALIDATED
     validation_reference: Annotated[float, Field(ge=0, le=1)] | None = None
     rtlsim_batch_size: Annotated[int, Field(ge=1)] | None = 1
@@ -172,6 +200,8 @@ class BuildConfig(FinnSettings):
         self.refuse_what_cannot_be()
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name[0] != "_" and name not in type(self).model_fields:
+            raise InputError(_unknown(name, type(self)))
         try:
             super().__setattr__(name, value)
         except ValidationError as error:
@@ -226,7 +256,7 @@ class BuildConfig(FinnSettings):
             raise InputError("settings 'folding' and 'folding_config_file' are both given; give one of them")
         values = read_folding(self.folding_config_file)
         config = self.model_copy(update={"folding": values, "folding_config_file": None})
-        config._folding_file = str(self.folding_config_file)
+        config._folding_file = self.folding_config_file
         return config
 
     def relative_to(self, folder: Path) -> Self:
@@ -236,7 +266,7 @@ class BuildConfig(FinnSettings):
             *("verify_input_npy", "verify_expected_output_npy", "validation_input_npy", "validation_labels_npy"),
         )
         paths = {name: getattr(self, name) for name in names}
-        return self.model_copy(update={name: folder / path for name, path in paths.items() if path is not None})
+        return self.model_copy(update={name: str(folder / path) for name, path in paths.items() if path is not None})
 
     def to_json(self) -> str:
         """All settings as the text of a file that :func:`read_config` reads; functions are given by name."""
@@ -262,6 +292,10 @@ class BuildConfig(FinnSettings):
     @field_serializer("steps")
     def _names(self, steps: list[Any] | None) -> list[str] | None:
         return None if steps is None else [step_name(step) for step in steps]
+
+    @field_serializer("inject_steps_before", "inject_steps_after")
+    def _injected_names(self, injected: dict[str, list[Any]] | None) -> dict[str, list[str]] | None:
+        return None if injected is None else {key: [step_name(step) for step in injected[key]] for key in injected}
 
     @classmethod
     def checked(
@@ -289,14 +323,14 @@ class BuildConfig(FinnSettings):
         return cls(**settings).with_folding_read()
 
 
-class DataflowBuildConfig(BuildConfig):
+class DataflowBuildConfig(FinnMethods, BuildConfig):
     """A configuration as FINN takes it: three settings must be given, and the reading is FINN's."""
 
-    output_dir: PathLike
+    output_dir: PathText
     synth_clk_period_ns: Period
     generate_outputs: Annotated[list[Annotated[DataflowOutputType, Lenient]], Lenient]
     finn_compatible: bool = True
-    mvau_wwidth_max: Annotated[int, Field(ge=1)] | None = 1024
+    mvau_wwidth_max: Annotated[int, Field(ge=1)] | None = 36
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -305,7 +339,29 @@ class DataflowBuildConfig(BuildConfig):
         Raises:
             InputError: when it is not one.
         """
-        return _from_json(text, "the configuration", cls)
+        return _from_text(text, "the configuration", cls)
+
+    @classmethod
+    def from_yaml(cls, text: str) -> Self:
+        """From the text of a YAML file, as FINN+ takes it.
+
+        Raises:
+            InputError: when it is not one.
+        """
+        return _from_text(text, "the configuration", cls, "YAML")
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
+        """From settings by name.
+
+        Raises:
+            InputError: for an unknown name or a value that is not acceptable.
+        """
+        return cls(**settings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All settings by name, as a file has them."""
+        return self.model_dump(mode="json")
 
 
 def step_name(step: object) -> str:
@@ -322,39 +378,24 @@ def read_config(path: Path) -> BuildConfig:
     Raises:
         InputError: when they cannot be read.
     """
-    return _from_json(_text(path), str(path), BuildConfig)
+    return _from_text(read_text(path), str(path), BuildConfig)
 
 
 def read_finn_config(path: Path) -> DataflowBuildConfig:
-    """The settings in a ``dataflow_build_config.json`` of FINN; its relative paths are read from its folder.
+    """The settings in a ``dataflow_build_config.json`` of FINN, or in YAML of FINN+; paths are read from its folder.
 
     Raises:
         InputError: when they cannot be read.
     """
-    return _from_json(_text(path), str(path), DataflowBuildConfig).relative_to(path.parent)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not a JSON file ({error.reason})") from error
+    form = "YAML" if path.suffix in YAML_SUFFIXES else "JSON"
+    return _from_text(read_text(path), str(path), DataflowBuildConfig, form).relative_to(path.parent)
 
 
 _Config = TypeVar("_Config", bound=BuildConfig)
 
 
-def _from_json(text: str, where: str, kind: type[_Config]) -> _Config:
-    try:
-        settings = json.loads(text, object_pairs_hook=without_doubles)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: is not JSON ({error})") from error
-    except DoubledKeyError as error:
-        raise InputError(f"{where}: has the key {json.dumps(error.key)} twice in one object") from error
-    if not isinstance(settings, dict):
-        raise InputError(f"{where}: must hold an object of settings by name")
+def _from_text(text: str, where: str, kind: type[_Config], form: str = "JSON") -> _Config:
+    settings = from_text(text, where, form)
     try:
         return kind(**settings)
     except InputError as error:
@@ -381,8 +422,12 @@ def _sentence(error: ValidationError, kind: type[BuildConfig]) -> str:
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"] if part not in ("str", "callable"))  # the kinds of a union
     if first["type"] == "extra_forbidden":
-        known = [name for name in kind.model_fields if name not in FinnSettings.model_fields]
-        return f"unknown setting '{name}'{did_you_mean(name, kind.model_fields)}; known: {', '.join(known)}"
+        return _unknown(name, kind)
     if first["type"] == "missing":
         return f"setting '{name}' is missing"
     return f"setting '{name}': {complaint(first)}"
+
+
+def _unknown(name: str, kind: type[BuildConfig]) -> str:
+    known = [name for name in kind.model_fields if name not in FinnSettings.model_fields]
+    return f"unknown setting '{name}'{did_you_mean(name, kind.model_fields)}; known: {', '.join(known)}"

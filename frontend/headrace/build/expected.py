@@ -1,7 +1,8 @@
 """Comparison with the output that a user expects: FINN's ``verify_steps``.
 
 What a stage gives is written to ``verification_output/``, a file a frame. Values must be equal. In FINN's reading, real
-outputs that another executor computed may differ by less than 0.001, as they may there, but never in silence.
+outputs that another executor computed may differ by less than ``verification_atol``, as they may there, but never in
+silence.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from headrace.ir import Array, FloatType, Graph
 from headrace.schedule import connect
 
 FOLDER = "verification_output"
-TOLERANCE = 1e-3
 
 Arrays = dict[str, Array]
 Results = tuple[Arrays, Arrays]
@@ -96,8 +96,7 @@ def expected_files(config: BuildConfig) -> tuple[Path, Path]:
     inputs, outputs = config.verify_input_npy, config.verify_expected_output_npy
     if inputs is None or outputs is None:
         raise InputError("setting 'verify_steps' needs 'verify_input_npy' and 'verify_expected_output_npy'")
-    _check_there(inputs, outputs)
-    return inputs, outputs
+    return _there(inputs, outputs)
 
 
 def validation_files(config: BuildConfig) -> tuple[Path, Path] | None:
@@ -117,14 +116,15 @@ def validation_files(config: BuildConfig) -> tuple[Path, Path] | None:
         return None
     if inputs is None or labels is None:
         raise InputError("settings 'validation_input_npy' and 'validation_labels_npy' go together; only one is given")
-    _check_there(inputs, labels)
-    return inputs, labels
+    return _there(inputs, labels)
 
 
-def _check_there(*paths: Path) -> None:
-    for path in paths:
-        if not path.is_file():
+def _there(one: str, other: str) -> tuple[Path, Path]:
+    """Two files of arrays, which must be there."""
+    for path in (one, other):
+        if not Path(path).is_file():
             raise InputError(f"{path}: no such file; expected an .npy or .npz file of arrays")
+    return Path(one), Path(other)
 
 
 def _named(path: Path, names: tuple[str, ...]) -> Arrays:
@@ -163,15 +163,17 @@ def _fitting(array: Array, source: Graph, node: str, path: Path) -> Array:
 
 def _compare(state: BuildState, config: BuildConfig, kind: Kind, name: str, expected: Array, got: Array) -> Comparison:
     stages = f"expected output = {kind}"
-    close = np.issubdtype(got.dtype, np.floating) and np.allclose(got, expected, rtol=1e-5, atol=TOLERANCE)
+    tolerance = config.verification_atol or 0.0
+    close = np.issubdtype(got.dtype, np.floating) and np.allclose(got, expected, rtol=1e-5, atol=tolerance)
     different = int((got != expected).sum())
     if config.finn_compatible and close and different:
         worst = float(np.abs(got.astype(np.float64) - expected).max())
         state.journal.warn(
             f"{kind}: {different:,} of {got.size:,} values of '{name}' differ from the expected output, by at most "
-            f"{worst:.2g}; FINN accepts less than {TOLERANCE:g}. Who computed it did not compute as the hardware does"
+            f"{worst:.2g}; verification_atol={tolerance:g} accepts that. Who computed it did not compute as the "
+            "hardware does"
         )
-        return Comparison(f"{stages}, to {TOLERANCE:g}", name, len(got), int(got.size))
+        return Comparison(f"{stages}, to {tolerance:g}", name, len(got), int(got.size))
     return compare(stages, name, expected, got)
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 
 from headrace.build.vocabulary import (
     AutoFIFOSizingMethod,
+    ComputeEngineMemMode,
     FpgaMemoryType,
     ShellFlowType,
     VitisOptStrategyCfg,
@@ -41,6 +42,8 @@ class Refused:
 _FIFO = "FIFO depths are computed from a schedule by cycle; nothing is simulated to find them"
 _DEVICE = "the design is the same for every device; `headrace synth --family` says what one needs for it"
 _VENDOR = "no vendor tool is run; what is made is SystemVerilog that any of them reads"
+_ROLLED = "every layer is hardware of its own; equal ones do not share it"
+_WIDE = "activations of any width become thresholds, tables or arithmetic, whichever is cheapest"
 _LOG = "set on the command line, with -v, -q and --debug"
 
 
@@ -83,16 +86,47 @@ class FinnSettings(BaseModel):
     enable_build_pdb_debug: Annotated[bool | None, NoEffect("an error ends the build with one sentence")] = True
     verbose: Annotated[bool | None, NoEffect(_LOG)] = False
     console_log_level: Annotated[str | None, NoEffect(_LOG)] = "NONE"
-    max_multithreshold_bit_width: Annotated[
-        int | None, NoEffect("activations of any width become thresholds, tables or arithmetic, whichever is cheapest")
-    ] = 8
+    max_multithreshold_bit_width: Annotated[int | None, NoEffect(_WIDE)] = 8
     rtlsim_use_vivado_comps: Annotated[bool | None, NoEffect("no component of a vendor is simulated")] = True
     force_rtl_conv_inp_gen: Annotated[bool | None, NoEffect("sliding windows are generated as RTL")] = False
     input_range_info: Annotated[
         list[Any] | None, Refused("declare the integer type of the input in the model, as qonnx annotates it")
     ] = None
-    loop_body_hierarchy: Annotated[
-        list[list[str]] | None, NoEffect("every layer is hardware of its own; equal ones do not share it")
+    mlo: Annotated[bool | None, NoEffect(_ROLLED)] = False
+    loop_body_hierarchy: Annotated[list[list[str]] | None, NoEffect(_ROLLED)] = None
+    loop_body_range: Annotated[list[Any] | None, NoEffect(_ROLLED)] = None
+    default_mem_mode: Annotated[
+        Annotated[ComputeEngineMemMode, Lenient] | None,
+        NoEffect("where constants lie follows from their size, or from ram_style in the folding"),
+    ] = ComputeEngineMemMode.DECOUPLED
+    requant_bitwidth_threshold: Annotated[int | None, NoEffect(_WIDE)] = 9
+    preserve_thresh_shape: Annotated[bool | None, NoEffect(_WIDE)] = False
+    infer_shuffle_skip_first: Annotated[
+        bool | None, NoEffect("transposes are lowered with the other operators, or left to the host")
+    ] = True
+    verification_rtol: Annotated[float | None, NoEffect("verification_atol alone bounds a difference")] = None
+    verify_nodewise_report: Annotated[
+        bool | None, NoEffect("the first stream that differs is named, with frame and place")
+    ] = False
+    verify_rtlsim_behavioral: Annotated[bool | None, NoEffect("the RTL that is simulated is what is synthesised")] = (
+        False
+    )
+    debug_fifo: Annotated[bool | None, NoEffect(_FIFO)] = False
+    fifo_log_verbose: Annotated[bool | None, NoEffect(_FIFO)] = False
+    fifo_log_flush: Annotated[bool | None, NoEffect(_FIFO)] = False
+    fifosim_comm_mode: Annotated[str | None, NoEffect(_FIFO)] = None
+    fifosim_mpi_launcher: Annotated[str | None, NoEffect(_FIFO)] = None
+    fifosim_mpi_oversubscribe: Annotated[bool | None, NoEffect(_FIFO)] = None
+    fifosim_mpi_args: Annotated[str | None, NoEffect(_FIFO)] = None
+    characteristic_function_strategy: Annotated[str | None, NoEffect(_FIFO)] = None
+    mute_config_assertions: Annotated[
+        bool | None, NoEffect("settings that cannot be are refused before anything runs")
+    ] = False
+    enable_exception_snapshots: Annotated[bool | None, NoEffect("an error ends the build with one sentence")] = None
+    enable_hw_sim: Annotated[bool | None, NoEffect(_VENDOR)] = False
+    vivado_jobs: Annotated[int | None, NoEffect(_VENDOR)] = None
+    partitioning_configuration: Annotated[
+        dict[str, Any] | None, Refused("one design for one device is made; leave it out")
     ] = None
     cpp_driver_version: Annotated[str | None, NoEffect("no C++ driver is generated")] = "latest"
 

@@ -42,16 +42,16 @@ class BuildState:
         return replace(self, design=self.design.with_stage(**stages))
 
     def with_model(self, model: ModelProto) -> BuildState:
-        """This state with another ONNX model, or a ``ModelWrapper`` of qonnx; before anything was made of the model.
+        """This state with another ONNX model, or a ``ModelWrapper`` of qonnx; its layers, if there were any, are gone.
 
         Raises:
-            InputError: when layers were made of the earlier model.
+            InputError: when the layers of the earlier model are folded.
             ModelError, UnsupportedError: as :func:`headrace.load`.
         """
         from headrace.ingest import from_proto, unwrapped
 
-        if self.design.reached("unfolded"):
-            raise InputError("the model cannot be replaced once it has become layers; put the step before that")
+        if self.design.reached("folded") or self.design.reached("hardware"):
+            raise InputError("the model cannot be replaced once its layers are folded; put the step before that")
         proto = unwrapped(model)
         read = self.design
         return replace(

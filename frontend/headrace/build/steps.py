@@ -63,7 +63,7 @@ def specialize(state: BuildState, config: BuildConfig) -> BuildState:
         state.note(f"every layer is generated for the backend '{config.backend}'")
         return state
     before = _folded(state)
-    after = fold_by_file(before, read_folding(path), config.folding_reading, str(path))
+    after = fold_by_file(before, read_folding(path), config.folding_reading, path)
     _warn_of_new_notes(state, before, after)
     state.note(", ".join(f"'{node}' in {kind}" for node, kind in after.backends.items()))
     return state.with_stage(folded=after)

@@ -10,6 +10,8 @@ class AutoFIFOSizingMethod(StrEnum):
 
     CHARACTERIZE = "characterize"
     LARGEFIFO_RTLSIM = "largefifo_rtlsim"
+    DISTRIBUTED_SIMULATION = "distributed_simulation"
+    FORCE_MINIMAL_FIFOS = "force_minimal_fifos"
 
 
 class ShellFlowType(StrEnum):
@@ -17,6 +19,7 @@ class ShellFlowType(StrEnum):
 
     VIVADO_ZYNQ = "vivado_zynq"
     VITIS_ALVEO = "vitis_alveo"
+    SLASH_ALVEO = "slash_alveo"
 
 
 class DataflowOutputType(StrEnum):
@@ -41,6 +44,13 @@ class VitisOptStrategyCfg(StrEnum):
     PERFORMANCE_BEST = "performance_best"
     SIZE = "size"
     BUILD_SPEED = "quick"
+
+
+class ComputeEngineMemMode(StrEnum):
+    """Where FINN before 0.10 kept weights, if nothing else was said."""
+
+    CONST = "const"
+    DECOUPLED = "decoupled"
 
 
 class LargeFIFOMemStyle(StrEnum):
@@ -98,6 +108,9 @@ estimate_only_dataflow_steps = [
 hw_codegen_dataflow_steps = [*estimate_only_dataflow_steps, "step_hw_codegen"]
 """FINN's steps up to the generated code."""
 
+hls_codegen_dataflow_steps = hw_codegen_dataflow_steps
+"""The same, by their name in FINN before 0.10."""
+
 default_build_dataflow_steps = [
     *hw_codegen_dataflow_steps,
     "step_hw_ipgen",
@@ -110,3 +123,41 @@ default_build_dataflow_steps = [
     "step_deployment_package",
 ]
 """All of FINN's steps."""
+
+PHASES = {
+    "phase_prepare_model": ("step_qonnx_to_finn", "step_tidy_up"),
+    "phase_optimize_model": ("step_streamline",),
+    "phase_convert_to_hardware": (
+        "step_convert_to_hw",
+        "step_create_dataflow_partition",
+        "step_specialize_layers",
+        "step_loop_rolling",
+    ),
+    "phase_optimize_hardware": (
+        "step_target_fps_parallelization",
+        "step_apply_folding_config",
+        "step_minimize_bit_width",
+        "step_transpose_decomposition",
+        "step_generate_estimate_reports",
+    ),
+    "phase_build_hardware": ("step_hw_codegen", "step_hw_ipgen", "step_set_fifo_depths"),
+    "phase_generate_outputs": (
+        "step_create_stitched_ip",
+        "step_measure_rtlsim_performance",
+        "step_out_of_context_synthesis",
+        "step_synthesize_bitfile",
+        "step_make_driver",
+        "step_deployment_package",
+    ),
+}
+"""The steps that each phase of FINN (2026) stands for."""
+
+STEP_OF = {
+    VerificationStepType.QONNX_TO_FINN_PYTHON: ("read", "step_qonnx_to_finn"),
+    VerificationStepType.TIDY_UP_PYTHON: ("read", "step_qonnx_to_finn"),
+    VerificationStepType.STREAMLINED_PYTHON: ("analyse", "step_streamline"),
+    VerificationStepType.FOLDED_HLS_CPPSIM: ("apply_folding", "step_apply_folding_config"),
+    VerificationStepType.NODE_BY_NODE_RTLSIM: ("generate", "step_hw_codegen"),
+    VerificationStepType.STITCHED_IP_RTLSIM: ("stitch", "step_create_stitched_ip"),
+}
+"""Which step compares with the expected output: its name here, and FINN's."""

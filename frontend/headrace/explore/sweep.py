@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -14,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headrace.build.config import BuildConfig, complaint
+from headrace.build.settings_text import YamlLoader
 from headrace.errors import InputError, did_you_mean
 from headrace.explore.numbers import from_number, number
 from headrace.explore.pareto import Direction
@@ -176,22 +175,6 @@ def _shown(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML whose numbers are those of version 1.2 and of JSON, so that ``1e6`` is one, and whose names stand once."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a name that stands twice, of which the parser would silently keep the last."""
-        names = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<")
-        if doubled := next((name for name, times in names.items() if times > 1), None):
-            raise yaml.constructor.ConstructorError(None, None, f"the name '{doubled}' stands twice", node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
-
-
 def read_sweep(path: Path) -> Sweep:
     """The sweep in a YAML file.
 
@@ -200,7 +183,7 @@ def read_sweep(path: Path) -> Sweep:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        values = yaml.load(text, _Loader)
+        values = yaml.load(text, YamlLoader)
         size = _size(values, {})
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error

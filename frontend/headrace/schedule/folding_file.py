@@ -26,6 +26,7 @@ from headrace.layers.runtime import NOT_IN_CPP, SETTING
 from headrace.schedule.folding_keys import (
     BACKEND_KEYS,
     DEFAULTS,
+    FINN_ELSEWHERE,
     FINN_KINDS,
     GUARD,
     KEY,
@@ -38,16 +39,17 @@ from headrace.schedule.folding_keys import (
     kind_of,
     meant_layer,
     numbered,
-    numbered_for,
+    numbered_in,
     options,
     refuse,
 )
 from headrace.schedule.streams import layers, links, rebuild
 
 FINN_ONLY = (
-    "mem_mode", "resType", "pumpedMemory", "impl_style",
-    "parallel_window", "inFIFODepths", "outFIFODepths", "mlo_max_iter", "depth_trigger_uram", "depth_trigger_bram",
-    "cpp_interface", "hls_style", "use_ocm", "slr", "partition_id", "device_id", "noActivation", "depth",
+    "mem_mode", "resType", "mac_resource", "pumpedMemory", "pumpedCompute", "impl_style", "parallel_window",
+    "inFIFODepths", "outFIFODepths", "inFIFODepth", "outFIFODepth", "depth", "mlo_max_iter", "depth_trigger_uram",
+    "depth_trigger_bram", "ram_style_thresholds", "cpp_interface", "hls_style", "use_ocm", "slr", "partition_id",
+    "device_id", "noActivation", "outputDataType",
 )  # fmt: skip
 """FINN's settings that have no meaning here and change no result: accepted, with a note."""
 
@@ -210,7 +212,7 @@ def apply_folding(
     """
     notes: list[str] = []
     tolerant = reading is not Reading.STRICT
-    keys_of, found = numbered_for(graph, reading), layers(graph)
+    keys_of, found = numbered_in(graph, settings, reading, file), layers(graph)
     fifos = {} if tolerant else _fifo_settings(settings, file)
     _check_defaults(settings.get(DEFAULTS, {}), file, tolerant, notes)
     if pixels is not None:  # what says nothing else has been heard: see asked_pixels
@@ -279,7 +281,7 @@ def _check_pixels(node: str, key: str, values: Settings, file: str) -> None:
 
 def _check_defaults(defaults: Settings, file: str, tolerant: bool, notes: list[str]) -> None:
     """Refuse names of settings and kinds in the section ``Defaults`` that no model has; else they would do nothing."""
-    kinds = {"all", *FINN_KINDS, *(type_.kind for type_ in layer_types())}
+    kinds = {"all", "Pool", *FINN_KINDS, *FINN_ELSEWHERE, *(type_.kind for type_ in layer_types())}
     choices = {option for type_ in layer_types() for option in options(type_)}
     names = ["PE", "SIMD", PIXELS, *BACKEND_KEYS, *RUNTIME_KEYS, *sorted(choices)]
     for name, entry in defaults.items():

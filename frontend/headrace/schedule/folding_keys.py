@@ -17,8 +17,11 @@ FINN_KINDS = {
     "MatrixVectorActivation": "MVAU",
     "StreamingFCLayer": "MVAU",
     "VectorVectorActivation": "VVAU",
+    "Vector_Vector_Activate": "VVAU",
     "ConvolutionInputGenerator": "SWG",
+    "ConvolutionInputGenerator1D": "SWG",
     "StreamingMaxPool": "MaxPool",
+    "GlobalAccPool": "SumPool",
     "AddStreams": "AddStreams",
     "ElementwiseAdd": "AddStreams",
     "StreamingConcat": "Concat",
@@ -28,6 +31,23 @@ FINN_KINDS = {
     "UpsampleNearestNeighbour": "Upsample",
 }
 """FINN's names of layers, and the kind that each is here."""
+
+_AROUND = "the design has streams at its ends, and what moves data is put around it"
+
+FINN_ELSEWHERE = {
+    "FMPadding": "padding is part of the SWG, or a Pad that is folded by its own name",
+    "FMPadding_Pixel": "the zeros of a transposed convolution are put in by a Pad that is folded by its own name",
+    "ChannelwiseOp": "what it does is part of a Thresholding, or an Affine that is folded by its own name",
+    "DownSampler": "an SWG leaves pixels out itself",
+    "ConvDoublePacked": "a convolution is an SWG and an MVAU",
+    "IODMA": _AROUND,
+    "TLastMarker": _AROUND,
+    "StreamingDataflowPartition": _AROUND,
+}
+"""FINN's layers that have no counterpart to be folded, and why."""
+
+POOLS = ("MaxPool", "SumPool")
+"""What FINN makes of a sliding window, which has a number, and a ``Pool``; and sometimes of one layer."""
 
 FINN_FUSED = frozenset({("MVAU", "Thresholding"), ("VVAU", "Thresholding")})
 """Kinds of layers of which FINN makes one: the second is part of the first, and has no number of its own."""
@@ -56,20 +76,66 @@ BACKEND_KEYS = ("backend", "preferred_impl_style")
 RUNTIME_KEYS = (SETTING, TYPE_SETTING)
 """Settings of constants that are written at run time; see :mod:`headrace.schedule.writable`."""
 
-KEY = re.compile(r"(?P<kind>[A-Za-z]\w*?)(?:_hls|_rtl|_Batch|_batch)?_(?P<index>\d+)")
+KEY = re.compile(r"(?P<kind>[A-Za-z]\w*?)(?P<form>_hls|_rtl|_Batch|_batch)?_(?P<index>\d+)")
 DEFAULTS = "Defaults"
 GUARD = "layer"
 
 Settings = Mapping[str, object]
 
 
-def numbered_for(graph: Graph, reading: Reading) -> dict[str, str]:
-    """:func:`numbered` as *reading* counts."""
-    return numbered(graph, fused=FINN_FUSED if reading is Reading.FINN else frozenset())
+def numbered_in(graph: Graph, settings: Mapping[str, Settings], reading: Reading, file: str) -> dict[str, str]:
+    """:func:`numbered` as *reading* counts, and as the keys of a file tell that FINN did.
+
+    Where the file has a ``Pool``, sliding windows of pools have numbers, too. FINN counts ``_hls`` and ``_rtl`` of one
+    kind apart: a file that has both, and all layers of the kind, lists them in their order.
+
+    Raises:
+        FoldingError: when keys with ``_hls`` and ``_rtl`` have the same number, and are not all there.
+    """
+    if reading is Reading.STRICT:
+        return numbered(graph)
+    named = {match["kind"] for key in settings if (match := KEY.fullmatch(key))}
+    pools = [kind for kind in POOLS if "Pool" in named and not (kind == "MaxPool" and "StreamingMaxPool" in named)]
+    found = numbered(graph, FINN_FUSED if reading is Reading.FINN else (), pools)
+    for kind, keys in _counted_apart(settings).items():
+        nodes = [node for key, node in found.items() if kind_of(key) == kind]
+        if len(nodes) != len(keys):
+            raise FoldingError(
+                f'{file}: FINN counts "{keys[0]}" and "{keys[-1]}" apart, so that the numbers do not tell which of the '
+                f"{len(nodes)} layers is meant where {len(keys)} are listed; list all of them in order, or use their "
+                f"names: {', '.join(nodes)}"
+            )
+        found |= dict(zip(keys, nodes, strict=True))
+    return found
 
 
-def numbered(graph: Graph, fused: Collection[tuple[str, str]] = ()) -> dict[str, str]:
-    """Layer name by ``kind_number``, in topological order; without the second of two layers of *fused* kinds."""
+def _counted_apart(settings: Mapping[str, Settings]) -> dict[str, list[str]]:
+    """Keys by kind, in the order of the file, where some have the same number and another ending."""
+    found: dict[str, list[str]] = {}
+    for key in settings:
+        if KEY.fullmatch(key) and kind_of(key) not in INSERTED:
+            found.setdefault(kind_of(key), []).append(key)
+    numbers = {kind: {_number(key) for key in keys} for kind, keys in found.items()}
+    return {kind: keys for kind, keys in found.items() if len(numbers[kind]) < len(keys) and len(_forms(keys)) > 1}
+
+
+def _number(key: str) -> int:
+    match = KEY.fullmatch(key)
+    return int(match["index"]) if match else -1
+
+
+def _forms(keys: Collection[str]) -> set[str]:
+    return {match["form"] for key in keys if (match := KEY.fullmatch(key)) and match["form"] in ("_hls", "_rtl")}
+
+
+def numbered(graph: Graph, fused: Collection[tuple[str, str]] = (), pools: Collection[str] = ()) -> dict[str, str]:
+    """Layer name by ``kind_number``, in topological order.
+
+    Args:
+        graph: layers.
+        fused: pairs of kinds of which the second has no number where it follows the first.
+        pools: kinds that are called ``Pool``, too, behind an SWG that is counted.
+    """
     found = layers(graph)
     inner: set[str] = set()
     if fused:
@@ -80,9 +146,11 @@ def numbered(graph: Graph, fused: Collection[tuple[str, str]] = ()) -> dict[str,
     for node, layer in found.items():
         if node in inner:
             continue
-        index = counts.get(layer.kind, 0)
-        counts[layer.kind] = index + 1
-        result[f"{layer.kind}_{index}"] = node
+        for kind in (layer.kind, "Pool", "SWG") if layer.kind in pools else (layer.kind,):
+            index = counts.get(kind, 0)
+            counts[kind] = index + 1
+            if kind == layer.kind or kind == "Pool":
+                result[f"{kind}_{index}"] = node
     return result
 
 
@@ -105,6 +173,8 @@ def find_key(key: str, keys_of: Mapping[str, str], found: Mapping[str, Layer]) -
     """The layer with the name *key*, or with that number (:func:`numbered`); None where there is none."""
     if key in found:
         return key
+    if key in keys_of:
+        return keys_of[key]
     match = KEY.fullmatch(key)
     if match is None:
         return None
@@ -115,6 +185,16 @@ def kind_of(key: str) -> str:
     """The kind of layer that a numbered key is for, or an empty string."""
     match = KEY.fullmatch(key)
     return FINN_KINDS.get(match["kind"], match["kind"]) if match else ""
+
+
+def _reason(key: str, keys_of: Mapping[str, str], found: Mapping[str, Layer]) -> str:
+    """Why a key fits no layer, or which do."""
+    if reason := FINN_ELSEWHERE.get(kind_of(key)):
+        return f": {reason}"
+    windows = [name for name in keys_of if name.startswith(("SWG_", "Pool_"))]
+    if kind_of(key) == "SWG" and "Pool_0" in keys_of and _number(key) < len(windows):
+        return ": the sliding window of a pool is part of it"
+    return f"{did_you_mean(_plain(key), [*keys_of, *found])}; layers: {_listing(keys_of, found)}"
 
 
 def _listing(keys_of: Mapping[str, str], found: Mapping[str, Layer]) -> str:
@@ -138,7 +218,7 @@ def chosen_keys(
         no_effect: what to say of a key for layers that are put in later; empty where there is nothing to say.
     """
     chosen: dict[str, tuple[str, Settings]] = {}
-    keys_of, found = numbered_for(graph, reading), layers(graph)
+    keys_of, found = numbered_in(graph, settings, reading, file), layers(graph)
     for key, values in settings.items():
         if key == DEFAULTS:
             continue
@@ -147,8 +227,7 @@ def chosen_keys(
             if said := no_effect(key, values):
                 notes.append(f'{file}, key "{key}": {said}')
         elif node is None:
-            near = did_you_mean(_plain(key), [*keys_of, *found])
-            text = f'{file}, key "{key}": there is no such layer{near}; layers: {_listing(keys_of, found)}'
+            text = f'{file}, key "{key}": there is no such layer{_reason(key, keys_of, found)}'
             refuse(text, reading is not Reading.STRICT, notes)
         elif node in chosen:
             raise FoldingError(f'{file}, keys "{chosen[node][0]}" and "{key}" both fold layer \'{node}\'')
@@ -161,7 +240,7 @@ def settings_by_layer(
     graph: Graph, settings: Mapping[str, Settings], reading: Reading, file: str
 ) -> dict[str, tuple[Layer, str, Settings]]:
     """Each layer with its key and all that *settings* say of it, the defaults among them."""
-    keys_of, found = numbered_for(graph, reading), layers(graph)
+    keys_of, found = numbered_in(graph, settings, reading, file), layers(graph)
     keys = {node: key for key, node in keys_of.items()}
     chosen = {}
     for key, values in settings.items():  # what fits no layer is told when the file is applied
@@ -198,9 +277,10 @@ def default_entry(name: str, entry: object, file: str) -> tuple[object, list[str
     """The value of an entry of the section ``Defaults``, and the kinds of layers that it is for."""
     if not isinstance(entry, list):
         return entry, ["all"]
-    if len(entry) != 2 or not isinstance(entry[1], list):
+    if len(entry) != 2 or not isinstance(entry[1], list | str):
         raise FoldingError(f'{file}, "Defaults": {name} must be a value or [value, [kinds]], not {entry}')
-    return entry[0], [re.sub(r"_(hls|rtl)$", "", str(kind)) for kind in entry[1]]
+    kinds = [entry[1]] if isinstance(entry[1], str) else entry[1]
+    return entry[0], [re.sub(r"_(hls|rtl|Batch)$", "", str(kind)) for kind in kinds]
 
 
 def options(layer: Layer | type[Layer]) -> set[str]:
