@@ -14,6 +14,8 @@ import headrace.nn as qnn
 from headrace import quant
 from headrace.export import ExportError, export_onnx_qcdq, export_onnx_qop, export_qonnx
 from headrace.export.opset import at_opset
+from headrace.ingest import load_onnx
+from headrace.passes import to_integer
 
 
 def _run(path, x):
@@ -121,6 +123,64 @@ def test_requested_opset(model):
         converted = at_opset(exported, opset)
         assert {o.domain: o.version for o in converted.opset_import} == {"": opset}
         onnx.checker.check_model(converted, full_check=True)
+
+
+NARROW_WEIGHTS = {
+    "2 bits": ({"weight_bit_width": 2}, ("INT8", "INT4", "INT2")),
+    "ternary": (
+        {"weight_quant": quant.SignedTernaryWeightPerTensorConst, "weight_scaling_const": 0.25},
+        ("INT8", "INT4", "INT2"),
+    ),
+    "binary": (
+        {"weight_quant": quant.SignedBinaryWeightPerTensorConst, "weight_scaling_const": 0.25},
+        ("INT8", "INT4", "INT2"),
+    ),
+    "4 bits a channel": (
+        {"weight_bit_width": 4, "weight_scaling_per_output_channel": True},
+        ("INT8", "INT4", "INT4"),
+    ),
+    "2 bits with a zero point": (
+        {"weight_quant": quant.ShiftedUint8WeightPerTensorFloat, "weight_bit_width": 2},
+        ("UINT8", "UINT4", "UINT2"),
+    ),
+    "5 bits": ({"weight_bit_width": 5}, ("INT8", "INT8", "INT8")),
+}
+BYTES_A_WEIGHT = {"8": 1.0, "4": 0.5, "2": 0.25}
+
+
+class NarrowWeights(nn.Module):
+    """A layer of every narrow weight, side by side; every scale is a power of two, so that float sums are exact."""
+
+    def __init__(self):
+        super().__init__()
+        fixed = {"act_quant": quant.Int8ActPerTensorFixedPoint}
+        shared = {"bias": False, "weight_restrict_scaling_type": "POWER_OF_TWO"}
+        self.inp = qnn.QuantIdentity(**fixed, return_quant_tensor=True)
+        self.layers = nn.ModuleList(qnn.QuantLinear(48, 32, **shared, **kind) for kind, _ in NARROW_WEIGHTS.values())
+        self.out = qnn.QuantIdentity(**fixed)
+
+    def forward(self, x):
+        x = self.inp(x)
+        return torch.cat([self.out(layer(x)) for layer in self.layers], 1)
+
+
+@pytest.mark.parametrize(("opset", "column"), [(18, 0), (21, 1), (25, 2)])
+def test_weights_take_the_bits_that_the_opset_has(opset, column, tmp_path):
+    model, x, path = NarrowWeights(), torch.randn(16, 48), tmp_path / "narrow.onnx"
+    model(x)
+    expected = model.eval()(x).detach()
+    exported = export_onnx_qcdq(model, x, path, opset_version=opset)
+    onnx.checker.check_model(exported, full_check=True)
+    weights = {i.name.split(".weight")[0]: i for i in exported.graph.initializer if len(i.dims) == 2}
+    for index, (_, types) in enumerate(NARROW_WEIGHTS.values()):
+        weight = weights.pop(f"layers.{index}")
+        assert onnx.TensorProto.DataType.Name(weight.data_type) == types[column]
+        assert len(weight.raw_data) == 48 * 32 * BYTES_A_WEIGHT[types[column][-1]]
+    assert weights == {}
+    assert torch.equal(_run(path, x), expected)
+    source = load_onnx(path)
+    (output,) = to_integer(source).graph.run({source.inputs[0]: x.numpy()}).values()
+    assert np.array_equal(output, expected.numpy())
 
 
 def test_opset_before_13_is_refused(model):

@@ -5,6 +5,7 @@ After an intended change, renew the list with ``python tests/house/test_public_a
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import pkgutil
 from pathlib import Path
@@ -48,6 +49,12 @@ def test_declared_names_exist() -> None:
     split = [name.rpartition(".") for name in public_names()]
     missing = [(package, name) for package, _, name in split if not hasattr(importlib.import_module(package), name)]
     assert missing == []
+
+
+def test_import_of_everything_hides_nothing() -> None:
+    """``from package import *`` takes the place of no built-in and of no module that a user has imported."""
+    usual = {*vars(builtins), "np", "numpy", "onnx", "os", "plt", "sys", "torch"}
+    assert [name for name in public_names() if name.rpartition(".")[2] in usual] == []
 
 
 def test_names_match_the_list() -> None:

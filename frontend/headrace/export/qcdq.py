@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from headrace.export.description import Quantizer
 from headrace.export.errors import ExportError
+from headrace.export.narrow import store_narrow
 from headrace.export.preparation import prepare
 from headrace.export.tracing import example_arguments, trace
 from headrace.export.writing import write
@@ -186,7 +187,7 @@ def export_onnx_qcdq(
     """Export *module* to standard ONNX with QuantizeLinear, Clip and DequantizeLinear.
 
     Args and errors as for :func:`headrace.export.export_qonnx`; *opset_version* is at least 13, and activations have
-    at most 8 bits.
+    at most 8 bits. Weights that fit are stored in four bits from opset 21 on, in two from opset 25 on, else in eight.
 
     Returns:
         The model as written.
@@ -195,6 +196,7 @@ def export_onnx_qcdq(
     example = example_arguments(args, input_t, input_shape)
     prepared = prepare(module, example, make_qcdq, "QCDQ", integer_parameters=True)
     model = trace(prepared, example, opset_version, input_names, output_names, dynamic_batch)
+    store_narrow(model, opset_version)
     write(model, export_path, external_data)
     return model
 
