@@ -31,6 +31,7 @@ from headrace.explore import (
     pareto_front,
     read_sweep,
 )
+from headrace.explore import processes as processes_module
 from headrace.explore import runners as runners_module
 from headrace.explore.exploration import points_of
 from headrace.explore.numbers import from_number, number
@@ -95,7 +96,7 @@ def test_finished_points_are_not_done_again(models: dict[str, Path], tmp_path: P
     explore(sweep_of(models, settings={"target_fps": [1e6, 2e6]}), tmp_path / "out", third)
     assert third.seen == ["w2 target_fps=2M", "w4 target_fps=2M"]
     onnx.save(quantized_mlp((16, 8, 4), 2, seed=1), models["w2"])
-    assert len(list(points_of(sweep_of(models)))) == 4
+    assert len(list(points_of(sweep_of(models), tmp_path / "made"))) == 4
     fourth = Here()
     explore(sweep_of(models), tmp_path / "out", fourth)
     assert [title.split()[0] for title in fourth.seen] == ["w2", "w2"]  # another model of the same name
@@ -118,7 +119,7 @@ def test_everything_about_a_point(models: dict[str, Path], tmp_path: Path, rtl_s
     np.save(tmp_path / "labels.npy", np.arange(20) % 4)
     data = {"inputs": tmp_path / "x.npz", "labels": tmp_path / "labels.npy"}
     wanted = {"evaluate": ["estimate", "rtl"], "data": data, "objectives": {"accuracy": "max", "lut": "min"}}
-    (point, *_) = points_of(sweep_of(models, **wanted))
+    (point, *_) = points_of(sweep_of(models, **wanted), tmp_path)
     result = evaluate(point)
     if "was not found" in result.error:
         pytest.skip(result.error)
@@ -150,21 +151,21 @@ def test_a_killed_process_is_tried_again(
     models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[int] = []
-    real = runners_module._start
+    real = processes_module._start
 
-    def start(point: Point, attempt: int, folder: Path) -> Any:
-        task = real(point, attempt, folder)
+    def start(job: Any, attempt: int) -> Any:
+        task = real(job, attempt)
         started.append(attempt)
-        if (point.model == "w2" and attempt == 0) or point.model == "w4":
+        if (job.subject.model == "w2" and attempt == 1) or job.subject.model == "w4":
             os.kill(task.process.pid, signal.SIGKILL)
         return task
 
-    monkeypatch.setattr(runners_module, "_start", start)
+    monkeypatch.setattr(processes_module, "_start", start)
     settings = {"target_fps": [1e6]}
     found = explore(sweep_of(models, settings=settings), tmp_path / "out", LocalRunner(jobs=1))
     assert not found.results[0].error
     assert "was killed 3 times, last by SIGKILL" in found.results[1].error
-    assert sorted(started) == [0, 0, 1, 1, 2]
+    assert sorted(started) == [1, 1, 2, 2, 3]
 
 
 def test_fewer_than_no_processes() -> None:
@@ -216,7 +217,7 @@ def test_a_sweep_file(models: dict[str, Path], tmp_path: Path) -> None:
         "evaluate: [estimate]\nobjectives: {interval: min, lut: min}\n"
     )
     sweep = read_sweep(tmp_path / "sweep.yaml")
-    points = points_of(sweep)
+    points = points_of(sweep, tmp_path)
     assert len(points) == 8
     assert points[0].settings == {"target_fps": 1e6, "clock_mhz": 100, "folding": {"fc0": {"PE": 2}}}
     assert points[0].labels == {"target_fps": "1M", "folding": "fold"}
@@ -287,7 +288,7 @@ def test_data_that_do_not_fit(models: dict[str, Path], tmp_path: Path, labels: n
     np.save(tmp_path / "labels.npy", labels)
     data = {"inputs": tmp_path / "x.npz", "labels": tmp_path / "labels.npy"}
     with pytest.raises(InputError, match=message):
-        points_of(sweep_of(models, data=data))
+        points_of(sweep_of(models, data=data), tmp_path)
 
 
 # -- front and page -------------------------------------------------------------------------------------------------

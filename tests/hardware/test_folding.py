@@ -178,7 +178,7 @@ def test_a_written_file_reads_back(tmp_path: Path) -> None:
         ({"Defaults": {"PE": [5, ["MVAU"]]}}, r"PE=5 does not divide MH=8; .* key \"MVAU_0\""),
         ({"Defaults": {"PE": [2, ["Tresholding"]]}}, r"unknown kind 'Tresholding' \(did you mean 'Thresholding'\?\)"),
         ({"Defaults": {"SMID": 2}}, r"\"Defaults\": unknown setting 'SMID' \(did you mean 'SIMD'\?\)"),
-        ({"Defaults": {"PE": [5]}}, r"PE must be a value or \[value, \[kinds\]\]"),
+        ({"Defaults": {"PE": [5]}}, r"PE must be a value, \[value, \[kinds\]\] or"),
     ],
 )
 def test_what_does_not_fit_is_refused(settings: dict[str, dict[str, object]], message: str) -> None:

@@ -165,13 +165,23 @@ def test_explore_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         for name in names:
             onnx.save(quantized_mlp((16, 8, 4), bits, 0), f"{name}.onnx")
     text = (ROOT / "docs" / "explore.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    script, code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     found: dict[str, Any] = {}
     exec(compile(code, "explore.md", "exec"), found)
     assert found["found"].front
-    (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    example, widths, styles = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     Path("sweep.yaml").write_text(example)
-    assert len(points_of(read_sweep(Path("sweep.yaml")))) == 6
+    assert len(points_of(read_sweep(Path("sweep.yaml")), tmp_path / "made")) == 6
+    Path("train.py").write_text(script)
+    np.savez("x.npz", x=np.random.default_rng(0).standard_normal((5, 64)).astype(np.float32))
+    np.save("y.npy", np.arange(5))
+    Path("sweep.yaml").write_text(widths)
+    made = points_of(read_sweep(Path("sweep.yaml")), tmp_path / "made")
+    assert [point.error for point in made] == [""] * 12
+    assert len({point.proto for point in made}) == 6
+    assert made[-1].labels == {"weight_bits": "4", "activation_bits": "4", "target_fps": "1M"}
+    Path("sweep.yaml").write_text(styles)
+    assert len(list(read_sweep(Path("sweep.yaml")).combinations())) == 36
     assert all(f"`{name}`" in text or f"`_{name.rsplit('_', 1)[-1]}`" in text for name in MEASURES)
 
 

@@ -43,7 +43,7 @@ from headrace.schedule import (
     target_cycles,
     write_folding,
 )
-from headrace.schedule.folding_file import PIXELS
+from headrace.schedule.folding_keys import PIXELS
 from headrace.schedule.streams import layers
 
 if TYPE_CHECKING:

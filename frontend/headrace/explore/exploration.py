@@ -14,6 +14,7 @@ from headrace.build.journal import Journal
 from headrace.build.output import named_folder
 from headrace.build.validation import check_labels, read_labels
 from headrace.errors import InputError, counted
+from headrace.explore.models import variants
 from headrace.explore.pareto import Direction, pareto_front
 from headrace.explore.point import Point, Result
 from headrace.explore.runners import LocalRunner, Runner
@@ -22,6 +23,7 @@ from headrace.ir import Array
 
 RESULTS = "explore.json"
 POINTS = "points"
+MODELS = "models"
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,13 @@ class Exploration:
         return json.dumps(data, indent=2) + "\n"
 
 
-def points_of(sweep: Sweep) -> list[Point]:
+def points_of(sweep: Sweep, folder: Path, journal: Journal | None = None) -> list[Point]:
     """Every point of *sweep*: each model with each combination of settings.
+
+    Args:
+        sweep: what varies.
+        folder: where models are kept that a function of the sweep makes.
+        journal: told when they are made.
 
     Raises:
         InputError: when a file cannot be read, or the data do not fit each other.
@@ -79,22 +86,13 @@ def points_of(sweep: Sweep) -> list[Point]:
     if not sweep.models:
         raise InputError("the sweep names no models; expected at least one ONNX file")
     inputs, classes = _data(sweep)
-    combinations = list(sweep.combinations())
-    found = []
-    for model, path in sweep.models.items():
-        proto = _serialised(path)
-        for settings, labels in zip(combinations, sweep.labels(), strict=True):
-            found.append(
-                Point(model, labels, proto, settings, sweep.evaluate, sweep.family, sweep.frames, inputs, classes)
-            )
-    return found
-
-
-def _serialised(path: Path) -> bytes:
-    from headrace.ingest import read_onnx
-
-    data: bytes = read_onnx(path).SerializeToString()  # with external data inside
-    return data
+    combinations = list(zip(sweep.combinations(), sweep.labels(), strict=True))  # checked before models are made
+    shared = (sweep.evaluate, sweep.family, sweep.frames, inputs, classes)
+    return [
+        Point(model.model, {**model.labels, **labels}, model.proto, settings, *shared, error=model.error)
+        for model in variants(sweep.models, folder, journal or Journal())
+        for settings, labels in combinations
+    ]
 
 
 def _data(sweep: Sweep) -> tuple[dict[str, Array], Array | None]:
@@ -131,11 +129,11 @@ def explore(
     if not isinstance(sweep, Sweep):
         sweep = Sweep.checked(sweep, "the sweep")
     folder, journal = named_folder(output_dir, "output_dir"), journal or Journal()
-    points = points_of(sweep)
     try:
+        points = points_of(sweep, folder / MODELS, journal)
         (folder / POINTS).mkdir(parents=True, exist_ok=True)
-        known = {point.key: _kept(folder, point) for point in points}
-        wanted = list({point.key: point for point in points if known[point.key] is None}.values())
+        known = {point.key: _kept(folder, point) for point in points if not point.error}
+        wanted = list({p.key: p for p in points if not p.error and known[p.key] is None}.values())
         reused = len(known) - len(wanted)
         with journal.step("explore") as note:
             for result in (runner or LocalRunner()).run(wanted):
@@ -144,7 +142,7 @@ def explore(
                 done = sum(value is not None for value in known.values())
                 journal.progress(f"{result.title}: {'no result' if result.error else 'done'}", done, len(known))
             note(f"{counted(len(wanted), 'point')} evaluated, {reused} were there")
-        results = [known[point.key] or Result(point.key, point.model, point.labels) for point in points]
+        results = [known.get(p.key) or Result(p.key, p.model, p.labels, error=p.error) for p in points]
         labelled = [replace(r, model=p.model, labels=p.labels) for r, p in zip(results, points, strict=True)]
         found = Exploration(labelled, sweep.objectives, reused)
         for name, text in {RESULTS: found.json(), **result_files(found)}.items():

@@ -36,6 +36,7 @@ class Point:
         family: devices that are synthesised for.
         frames: random frames that are simulated.
         inputs, classes: labelled data for the accuracy, or nothing.
+        error: why there is no model; empty when there is.
     """
 
     model: str
@@ -47,6 +48,7 @@ class Point:
     frames: int = 8
     inputs: Mapping[str, Array] = field(default_factory=dict)
     classes: Array | None = None
+    error: str = ""
 
     @cached_property
     def key(self) -> str:

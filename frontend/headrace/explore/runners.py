@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
+import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +13,8 @@ from typing import Protocol
 
 from headrace.errors import InputError, ToolError
 from headrace.explore.point import Point, Result, evaluate
+from headrace.explore.processes import RETRIES, Ended, Job, run_jobs
 from headrace.explore.worker import RESULT, write_point
-
-RETRIES = 2
-"""Times that a point is tried again when the process that evaluates it is killed."""
-
-_POLL_SECONDS = 0.05
 
 
 class Runner(Protocol):
@@ -30,15 +23,6 @@ class Runner(Protocol):
     def run(self, points: Sequence[Point]) -> Iterator[Result]:
         """The results as they come."""
         ...
-
-
-@dataclass
-class _Running:
-    point: Point
-    attempt: int
-    folder: Path
-    process: subprocess.Popen[bytes]
-    log: Path
 
 
 @dataclass(frozen=True)
@@ -57,51 +41,24 @@ class LocalRunner:
 
     def run(self, points: Sequence[Point]) -> Iterator[Result]:
         """The results as they come; processes still running are stopped when the caller stops."""
-        waiting = [(point, 0) for point in reversed(points)]
-        running: list[_Running] = []
-        width = self.jobs or os.cpu_count() or 1
         with tempfile.TemporaryDirectory(prefix="headrace-explore-") as scratch:
-            try:
-                while waiting or running:
-                    while waiting and len(running) < width:
-                        point, attempt = waiting.pop()
-                        running.append(_start(point, attempt, Path(scratch) / f"{point.key}-{attempt}"))
-                    for task in [task for task in running if task.process.poll() is not None]:
-                        running.remove(task)
-                        if task.process.returncode < 0 and task.attempt < RETRIES:
-                            waiting.append((task.point, task.attempt + 1))
-                        else:
-                            yield _outcome(task)
-                    time.sleep(_POLL_SECONDS)
-            finally:
-                for task in running:
-                    task.process.kill()
-                for task in running:
-                    task.process.wait()
+            for ended in run_jobs((_job(point, Path(scratch) / point.key) for point in points), self.jobs):
+                yield _outcome(ended)
+                shutil.rmtree(ended.job.log.parent)
 
 
-def _start(point: Point, attempt: int, folder: Path) -> _Running:
+def _job(point: Point, folder: Path) -> Job[Point]:
     folder.mkdir()
     write_point(point, folder)
-    log = folder / "log"
-    command = [sys.executable, "-m", "headrace.explore.worker", str(folder)]
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-    return _Running(point, attempt, folder, process, log)
+    return Job(point, (sys.executable, "-m", "headrace.explore.worker", str(folder)), folder / "log")
 
 
-def _outcome(task: _Running) -> Result:
+def _outcome(ended: Ended[Point]) -> Result:
     try:
-        return Result.from_json((task.folder / RESULT).read_text(encoding="utf-8"))
+        return Result.from_json((ended.job.log.parent / RESULT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        code = task.process.returncode
-        if code < 0:
-            name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-            error = f"the process that evaluated it was killed {task.attempt + 1} times, last by {name}"
-        else:
-            lines = task.log.read_text(errors="replace").strip().splitlines()
-            error = f"the process that evaluated it ended with status {code}: {lines[-1] if lines else 'no output'}"
-        return Result(task.point.key, task.point.model, task.point.labels, error=error)
+        point = ended.job.subject
+        return Result(point.key, point.model, point.labels, error=f"the process that evaluated it {ended.reason}")
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from headrace.build.config import BuildConfig, complaint
 from headrace.build.settings_text import YamlLoader
 from headrace.errors import InputError, did_you_mean
-from headrace.explore.numbers import from_number, number
+from headrace.explore.models import MOST_VALUES, MadeModel, ModelSource, shown
 from headrace.explore.pareto import Direction
-from headrace.schedule import read_folding
+from headrace.schedule import read_folding, setting_complaint, with_value
 from headrace.synth.families import FAMILIES
 
 Evaluation = Literal["estimate", "rtl", "synthesis"]
-
-MOST_VALUES = 100_000
-"""Values in a sweep, and combinations of them."""
 
 MEASURES = (
     "fps", "interval", "latency", "lut", "ff", "dsp", "bram18", "uram", "measured_interval", "measured_latency",
@@ -32,10 +29,13 @@ MEASURES = (
 """What a point can be judged by."""
 
 SETTINGS = (
-    "target_fps", "clock_mhz", "synth_clk_period_ns", "folding", "fit_part", "resource_limits", "mvau_wwidth_max",
-    "large_fifo_mem_style", "backend", "seed",
+    "target_fps", "clock_mhz", "synth_clk_period_ns", "folding", "unroll", "fit_part", "resource_limits",
+    "mvau_wwidth_max", "large_fifo_mem_style", "backend", "seed",
 )  # fmt: skip
 """Settings of a build that change the design."""
+
+COLUMNS = ("model", "exact", "pareto", "bottleneck", "error")
+"""Columns of the table besides settings and measures."""
 
 
 USUAL: dict[str, Direction] = {"fps": "max", "lut": "min"}
@@ -60,9 +60,11 @@ class Sweep(BaseModel):
     """A sweep.
 
     Attributes:
-        models: ONNX files by the name that tables show; networks of other bit widths are other models.
+        models: by the name that tables show, ONNX files, or functions that make them for every combination of some
+            arguments, such as bit widths (:class:`~headrace.explore.models.MadeModel`).
         settings: by setting of a build, the values to try; every combination is a point. Files of foldings are
-            named by their path.
+            named by their path. ``MVAU.style`` is one setting of a folding file, of the layers of a kind, of a layer
+            by its name, or (``MVAU_0.PE``) by its number; it is put over what ``folding`` says, ``null`` is left out.
         evaluate: what is found out about each point: ``estimate`` (folding, cycles and estimated resources, always),
             ``rtl`` (simulated, exact or not, measured interval and latency), ``synthesis`` (by open tools).
         objectives: the measures of the Pareto front, and which way each is better.
@@ -73,7 +75,7 @@ class Sweep(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    models: dict[str, Path] = Field(default_factory=dict)
+    models: dict[str, ModelSource] = Field(default_factory=dict)
     settings: dict[str, list[Any]] = Field(default_factory=dict)
     evaluate: tuple[Evaluation, ...] = ("estimate",)
     objectives: dict[str, Direction] = Field(default_factory=lambda: dict(USUAL))
@@ -104,7 +106,7 @@ class Sweep(BaseModel):
         except ValidationError as error:
             raise InputError(f"{source}: {_sentence(error)}") from error
         for name, known, what in (
-            *((name, SETTINGS, "setting of a build that a sweep varies") for name in sweep.settings),
+            *((name, SETTINGS, "setting of a build that a sweep varies") for name in sweep.settings if "." not in name),
             *((name, MEASURES, "objective") for name in sweep.objectives),
             (sweep.family, tuple(FAMILIES), "device family"),
         ):
@@ -114,7 +116,22 @@ class Sweep(BaseModel):
         for name, tried in sweep.settings.items():
             if not tried:
                 raise InputError(f"{source}: setting '{name}' has no value to try; give one, or leave it out")
+            key, dot, value = name.rpartition(".")
+            if dot and (text := setting_complaint(value)):
+                raise InputError(f"{source}: setting '{name}' of the folding of '{key}': {text}")
+        sweep._check_columns(source)
         return sweep.relative_to(folder)
+
+    def _check_columns(self, source: str) -> None:
+        """Refuse arguments of made models that tables could not tell from something else."""
+        taken = {*COLUMNS, *MEASURES, *(name for name, values in self.settings.items() if len(values) > 1)}
+        for name, model in self.models.items():
+            for argument in model.varied if isinstance(model, MadeModel) else ():
+                if argument in taken:
+                    raise InputError(
+                        f"{source}: the argument '{argument}' of 'models.{name}' is called like another column of "
+                        "the table; call it otherwise"
+                    )
 
     def relative_to(self, folder: Path) -> Sweep:
         """This sweep with its relative paths read from *folder*."""
@@ -124,7 +141,10 @@ class Sweep(BaseModel):
         data = self.data
         if data is not None:
             data = LabelledData(inputs=folder / data.inputs, labels=folder / data.labels)
-        models = {name: folder / path for name, path in self.models.items()}
+        models = {
+            name: folder / source if isinstance(source, Path) else source.relative_to(folder)
+            for name, source in self.models.items()
+        }
         return self.model_copy(update={"settings": values, "models": models, "data": data})
 
     def with_models(self, paths: Sequence[Path]) -> Sweep:
@@ -149,9 +169,14 @@ class Sweep(BaseModel):
         if prod(map(len, self.settings.values())) > MOST_VALUES:
             raise InputError(f"the settings of the sweep combine to more than {MOST_VALUES:,} points")
         for values in itertools.product(*self.settings.values()):
-            chosen = dict(zip(self.settings, values, strict=True))
+            given = dict(zip(self.settings, values, strict=True))
+            chosen = {name: value for name, value in given.items() if "." not in name}
             if isinstance(chosen.get("folding"), Path):
                 chosen["folding"] = dict(read_folding(chosen["folding"]))
+            for name, value in given.items():
+                key, dot, setting = name.rpartition(".")
+                if dot and value is not None:
+                    chosen["folding"] = with_value(chosen.get("folding") or {}, key, setting, value, "the sweep")
             _ = BuildConfig.checked(**chosen).goal  # whose part or limits may be unknown
             yield chosen
 
@@ -159,20 +184,9 @@ class Sweep(BaseModel):
         """For each combination, the values as a table shows them; settings that do not vary are left out."""
         varied = {name: values for name, values in self.settings.items() if len(values) > 1}
         return [
-            {name: _shown(v) for name, v in zip(self.settings, values, strict=True) if name in varied}
+            {name: shown(v) for name, v in zip(self.settings, values, strict=True) if name in varied}
             for values in itertools.product(*self.settings.values())
         ]
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, Path):
-        return value.stem
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        short = number(value)
-        return short if from_number(short) == value else f"{value:,}"
-    if isinstance(value, Mapping):
-        return " ".join(f"{name}={_shown(most)}" for name, most in value.items())
-    return "none" if value is None else str(value)
 
 
 def read_sweep(path: Path) -> Sweep:
@@ -216,10 +230,15 @@ def _size(value: object, known: dict[int, int]) -> int:
 
 def _sentence(error: ValidationError) -> str:
     first = error.errors()[0]
-    name = ".".join(map(str, first["loc"]))
+    place = list(first["loc"])
+    if place[0] == "models":
+        del place[2:3]  # whether it is a file or made, which was not written
+    name = ".".join(map(str, place))
     if first["type"] == "extra_forbidden":
-        known = list(Sweep.model_fields) + list(LabelledData.model_fields)
-        return f"unknown name '{name}'{did_you_mean(name, known)}; known: {', '.join(Sweep.model_fields)}"
+        known = {"models": ["make", "with"], "data": [*LabelledData.model_fields]}.get(
+            str(place[0]) if len(place) > 1 else "", [*Sweep.model_fields]
+        )
+        return f"unknown name '{name}'{did_you_mean(str(place[-1]), known)}; known: {', '.join(known)}"
     if first["loc"][-1] == "[key]":
         return f"'{first['loc'][0]}': the name {first['input']!r} is no text; write it in quotes"
     return f"'{name}': {complaint(first)}"

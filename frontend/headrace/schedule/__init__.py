@@ -3,6 +3,7 @@
 from headrace.schedule.budget import Budget
 from headrace.schedule.fifos import fifo_depths, insert_fifos
 from headrace.schedule.folding import Extras, solve_folding, solve_within
+from headrace.schedule.folding_defaults import setting_complaint, with_value
 from headrace.schedule.folding_file import (
     Applied,
     apply_folding,
@@ -44,8 +45,10 @@ __all__ = [
     "pixels_within",
     "read_folding",
     "schedule",
+    "setting_complaint",
     "solve_folding",
     "solve_within",
     "target_cycles",
+    "with_value",
     "write_folding",
 ]

@@ -20,22 +20,22 @@ from pathlib import Path
 
 from headrace.errors import FoldingError, did_you_mean
 from headrace.ir import Graph
-from headrace.layers.base import Layer, layer_types
+from headrace.layers.base import Layer
 from headrace.layers.fifo import STYLES
 from headrace.layers.runtime import NOT_IN_CPP, SETTING
+from headrace.schedule.folding_defaults import check_defaults, default_entries, defaults_for
 from headrace.schedule.folding_keys import (
     BACKEND_KEYS,
     DEFAULTS,
-    FINN_ELSEWHERE,
     FINN_KINDS,
+    FINN_ONLY,
     GUARD,
     KEY,
+    PIXELS,
     RUNTIME_KEYS,
     Reading,
     Settings,
     chosen_keys,
-    default_entry,
-    defaults_for,
     kind_of,
     meant_layer,
     numbered,
@@ -45,21 +45,10 @@ from headrace.schedule.folding_keys import (
 )
 from headrace.schedule.streams import layers, links, rebuild
 
-FINN_ONLY = (
-    "mem_mode", "resType", "mac_resource", "pumpedMemory", "pumpedCompute", "impl_style", "parallel_window",
-    "inFIFODepths", "outFIFODepths", "inFIFODepth", "outFIFODepth", "depth", "mlo_max_iter", "depth_trigger_uram",
-    "depth_trigger_bram", "ram_style_thresholds", "cpp_interface", "hls_style", "use_ocm", "slr", "partition_id",
-    "device_id", "noActivation", "outputDataType",
-)  # fmt: skip
-"""FINN's settings that have no meaning here and change no result: accepted, with a note."""
-
 FIFO_STYLE = "ram_style"
 """The setting that a FIFO has before it is there."""
 
 LAYER_BACKENDS = ("rtl", "hls")
-
-PIXELS = "M"
-"""How many pixels a layer makes at once; FINN has it at the sliding window, where it is noted only."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +203,7 @@ def apply_folding(
     tolerant = reading is not Reading.STRICT
     keys_of, found = numbered_in(graph, settings, reading, file), layers(graph)
     fifos = {} if tolerant else _fifo_settings(settings, file)
-    _check_defaults(settings.get(DEFAULTS, {}), file, tolerant, notes)
+    check_defaults(settings.get(DEFAULTS, {}), file, tolerant, notes)
     if pixels is not None:  # what says nothing else has been heard: see asked_pixels
         settings = {key: values for key, values in settings.items() if not {*values} or {*values} - {PIXELS, GUARD}}
     chosen = chosen_keys(graph, settings, reading, file, notes, lambda key, values: _no_effect(key, values, fifos))
@@ -242,8 +231,9 @@ def apply_folding(
 def _fifo_settings(settings: Mapping[str, Settings], file: str) -> dict[str, dict[str, str]]:
     """What *settings* say of FIFOs, which are not there yet: their ``ram_style``, by number or for all."""
     found: dict[str, dict[str, str]] = {}
-    style, kinds = default_entry(FIFO_STYLE, settings.get(DEFAULTS, {}).get(FIFO_STYLE, ["auto", []]), file)
-    asked: dict[str, Settings] = {"FIFO": {FIFO_STYLE: style}} if {"FIFO", "StreamingFIFO"} & {*kinds} else {}
+    entries = default_entries(FIFO_STYLE, settings.get(DEFAULTS, {}).get(FIFO_STYLE, {}), file)
+    styles = [style for kind, style in entries if FINN_KINDS.get(kind, kind) == "FIFO"]
+    asked: dict[str, Settings] = {"FIFO": {FIFO_STYLE: styles[-1]}} if styles else {}
     asked |= {key: values for key, values in settings.items() if kind_of(key) == "FIFO" and FIFO_STYLE in values}
     for key, values in asked.items():
         style = values[FIFO_STYLE]
@@ -277,21 +267,6 @@ def _check_pixels(node: str, key: str, values: Settings, file: str) -> None:
     if values.get(PIXELS, 1) != 1 and key != node and GUARD not in values:
         text = f"M stands beside other settings, and with M the number can be of another layer than without ('{node}')"
         raise FoldingError(f'{file}, key "{key}": {text}; use the name of the layer')
-
-
-def _check_defaults(defaults: Settings, file: str, tolerant: bool, notes: list[str]) -> None:
-    """Refuse names of settings and kinds in the section ``Defaults`` that no model has; else they would do nothing."""
-    kinds = {"all", "Pool", *FINN_KINDS, *FINN_ELSEWHERE, *(type_.kind for type_ in layer_types())}
-    choices = {option for type_ in layer_types() for option in options(type_)}
-    names = ["PE", "SIMD", PIXELS, *BACKEND_KEYS, *RUNTIME_KEYS, *sorted(choices)]
-    for name, entry in defaults.items():
-        if name not in (*names, *FINN_ONLY, "ram_style") and name.lower() not in choices:
-            text = f"unknown setting '{name}'{did_you_mean(name, names)}; known: {', '.join(names)}"
-            refuse(f'{file}, "Defaults": {text}', tolerant, notes)
-        for kind in default_entry(name, entry, file)[1]:
-            if kind not in kinds:
-                text = f"unknown kind '{kind}'{did_you_mean(kind, kinds)}; known: {', '.join(sorted(kinds))}"
-                refuse(f'{file}, "Defaults": {name} is for an {text}', tolerant, notes)
 
 
 def _fold(node: str, layer: Layer, values: Settings, place: tuple[str, str], tolerant: bool, notes: list[str]) -> Layer:

@@ -77,6 +77,17 @@ RUNTIME_KEYS = (SETTING, TYPE_SETTING)
 """Settings of constants that are written at run time; see :mod:`headrace.schedule.writable`."""
 
 KEY = re.compile(r"(?P<kind>[A-Za-z]\w*?)(?P<form>_hls|_rtl|_Batch|_batch)?_(?P<index>\d+)")
+FINN_ONLY = (
+    "mem_mode", "resType", "mac_resource", "pumpedMemory", "pumpedCompute", "impl_style", "parallel_window",
+    "inFIFODepths", "outFIFODepths", "inFIFODepth", "outFIFODepth", "depth", "mlo_max_iter", "depth_trigger_uram",
+    "depth_trigger_bram", "ram_style_thresholds", "cpp_interface", "hls_style", "use_ocm", "slr", "partition_id",
+    "device_id", "noActivation", "outputDataType",
+)  # fmt: skip
+"""FINN's settings that have no meaning here and change no result: accepted, with a note."""
+
+PIXELS = "M"
+"""How many pixels a layer makes at once; FINN has it at the sliding window, where it is noted only."""
+
 DEFAULTS = "Defaults"
 GUARD = "layer"
 
@@ -236,51 +247,11 @@ def chosen_keys(
     return chosen
 
 
-def settings_by_layer(
-    graph: Graph, settings: Mapping[str, Settings], reading: Reading, file: str
-) -> dict[str, tuple[Layer, str, Settings]]:
-    """Each layer with its key and all that *settings* say of it, the defaults among them."""
-    keys_of, found = numbered_in(graph, settings, reading, file), layers(graph)
-    keys = {node: key for key, node in keys_of.items()}
-    chosen = {}
-    for key, values in settings.items():  # what fits no layer is told when the file is applied
-        node = meant_layer(key, values, keys_of, found)
-        if node is not None and key != DEFAULTS:
-            chosen[node] = (key, values)
-    result: dict[str, tuple[Layer, str, Settings]] = {}
-    for node, layer in found.items():
-        key, own = chosen.get(node, (keys.get(node, node), {}))
-        result[node] = (layer, key, {**defaults_for(settings.get(DEFAULTS, {}), layer, file), **own})
-    return result
-
-
 def refuse(message: str, tolerant: bool, notes: list[str]) -> None:
     """Raise *message*, or note it where the reading is *tolerant*."""
     if not tolerant:
         raise FoldingError(message)
     notes.append(message)
-
-
-def defaults_for(defaults: Settings, layer: Layer, file: str) -> dict[str, object]:
-    """What the section ``Defaults`` says for *layer*: a value, or ``[value, [kinds]]`` as in FINN."""
-    result = {}
-    for name, entry in defaults.items():
-        value, kinds = default_entry(name, entry, file)
-        meant = "all" in kinds or layer.kind in {FINN_KINDS.get(kind, kind) for kind in kinds}
-        runtime = layer.replaceable and name in RUNTIME_KEYS
-        if meant and (runtime or name in (*layer.folding_choices, *BACKEND_KEYS) or name.lower() in options(layer)):
-            result[name] = value
-    return result
-
-
-def default_entry(name: str, entry: object, file: str) -> tuple[object, list[str]]:
-    """The value of an entry of the section ``Defaults``, and the kinds of layers that it is for."""
-    if not isinstance(entry, list):
-        return entry, ["all"]
-    if len(entry) != 2 or not isinstance(entry[1], list | str):
-        raise FoldingError(f'{file}, "Defaults": {name} must be a value or [value, [kinds]], not {entry}')
-    kinds = [entry[1]] if isinstance(entry[1], str) else entry[1]
-    return entry[0], [re.sub(r"_(hls|rtl|Batch)$", "", str(kind)) for kind in kinds]
 
 
 def options(layer: Layer | type[Layer]) -> set[str]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from headrace.ir import Graph
 from headrace.layers.base import Resources
-from headrace.schedule.folding_file import PIXELS
-from headrace.schedule.folding_keys import INSERTED
+from headrace.schedule.folding_keys import INSERTED, PIXELS
 from headrace.schedule.steady import first_frame
 from headrace.schedule.streams import layers, within_memory
 

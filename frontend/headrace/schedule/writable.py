@@ -14,7 +14,8 @@ from headrace.ir.scaled import Writable
 from headrace.layers.base import Layer, layer_types
 from headrace.layers.runtime import SETTING, TYPE_SETTING
 from headrace.numerics import DataTypeError, datatype
-from headrace.schedule.folding_keys import Reading, Settings, settings_by_layer
+from headrace.schedule.folding_defaults import settings_by_layer
+from headrace.schedule.folding_keys import Reading, Settings
 
 MEMORIES = ("internal_decoupled", "decoupled")
 """FINN's ``mem_mode`` of layers whose weights are in a memory that can be written."""

@@ -1,0 +1,104 @@
+"""Commands run side by side on this machine; those that are killed are tried again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+RETRIES = 2
+"""Times that a command is run again when its process is killed, for example for want of memory."""
+
+_POLL_SECONDS = 0.05
+
+Subject = TypeVar("Subject")
+
+
+@dataclass(frozen=True)
+class Job(Generic[Subject]):
+    """A command, and what it is about.
+
+    Attributes:
+        subject: whatever the caller wants to know it by.
+        command: program and arguments.
+        log: file for what it prints.
+        folder: that it runs in; this process's when None.
+    """
+
+    subject: Subject
+    command: Sequence[str]
+    log: Path
+    folder: Path | None = None
+
+
+@dataclass(frozen=True)
+class Ended(Generic[Subject]):
+    """A job whose process has ended for good, with its exit status (negative for a signal) after *attempts*."""
+
+    job: Job[Subject]
+    status: int
+    attempts: int
+
+    @property
+    def reason(self) -> str:
+        """How it ended, to stand behind "the process that ...": its last line tells why."""
+        if self.status < 0:
+            known = -self.status in set(signal.Signals)
+            name = signal.Signals(-self.status).name if known else f"signal {-self.status}"
+            return f"was killed {self.attempts} times, last by {name}"
+        lines = self.job.log.read_text(errors="replace").strip().splitlines()
+        return f"ended with status {self.status}: {lines[-1] if lines else 'no output'}"
+
+
+@dataclass
+class _Running(Generic[Subject]):
+    job: Job[Subject]
+    attempt: int
+    process: subprocess.Popen[bytes]
+
+
+def run_jobs(jobs: Iterable[Job[Subject]], width: int = 0) -> Iterator[Ended[Subject]]:
+    """Run *jobs*, *width* at a time (0 is one for every processor); each as it ends.
+
+    Processes still running are stopped when the caller stops. A job is asked for when there is room for it, so that
+    what it needs can be made then.
+    """
+    fresh = iter(jobs)
+    waiting: list[tuple[Job[Subject], int]] = []  # to be tried again
+    running: list[_Running[Subject]] = []
+    try:
+        while True:
+            while len(running) < (width or os.cpu_count() or 1):
+                if not waiting and (job := next(fresh, None)) is not None:
+                    waiting.append((job, 1))
+                if not waiting:
+                    break
+                running.append(_start(*waiting.pop()))
+            if not running:
+                return
+            for task in [task for task in running if task.process.poll() is not None]:
+                running.remove(task)
+                status = task.process.returncode
+                if status < 0 and task.attempt <= RETRIES:
+                    waiting.append((task.job, task.attempt + 1))
+                else:
+                    yield Ended(task.job, status, task.attempt)
+            time.sleep(_POLL_SECONDS)
+    finally:
+        for task in running:
+            task.process.kill()
+        for task in running:
+            task.process.wait()
+
+
+def _start(job: Job[Subject], attempt: int) -> _Running[Subject]:
+    with job.log.open("wb") as output:
+        process = subprocess.Popen(
+            job.command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=job.folder
+        )
+    return _Running(job, attempt, process)
