@@ -59,6 +59,39 @@ DEFAULTS: dict[str, Any] = {
 }
 """FINN's optional fields, with its defaults."""
 
+OTHERS: dict[str, Any] = {
+    "default_mem_mode": "const",
+    "force_rtl_conv_inp_gen": True,
+    "fpga_memory": "host_memory",
+    "enable_instrumentation": True,
+    "live_fifo_sizing": True,
+    "cpp_driver_version": "1",
+    "console_log_level": "INFO",
+    "requant_bitwidth_threshold": 7,
+    "preserve_thresh_shape": True,
+    "infer_shuffle_skip_first": False,
+    "verification_rtol": 0.5,
+    "verify_nodewise_report": True,
+    "verify_rtlsim_behavioral": True,
+    "debug_fifo": True,
+    "fifo_log_verbose": True,
+    "fifo_log_flush": True,
+    "fifosim_n_inferences": 2,
+    "fifosim_comm_mode": "shm",
+    "fifosim_mpi_launcher": "mpirun",
+    "fifosim_mpi_oversubscribe": True,
+    "fifosim_mpi_args": "-n 2",
+    "characteristic_function_strategy": "rtlsim",
+    "mute_config_assertions": True,
+    "enable_exception_snapshots": True,
+    "enable_hw_sim": True,
+    "vivado_jobs": 2,
+    "mlo": True,
+    "loop_body_hierarchy": [["", "layers.0"]],
+    "loop_body_range": ["a", "b"],
+}
+"""Fields of FINN before 0.10 and of 2026, and of FINN+, with values that are not their defaults."""
+
 REQUIRED: dict[str, Any] = {"output_dir": "out", "synth_clk_period_ns": 5.0, "generate_outputs": ["estimate_reports"]}
 
 
@@ -94,6 +127,18 @@ def test_every_field_is_honoured_or_explained(name: str) -> None:
     else:
         (warning,) = DataflowBuildConfig(**REQUIRED, **{name: value}).without_effect()
         assert warning.startswith(f"setting '{name}' has no effect: ")
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_fields_of_other_versions_are_explained(name: str) -> None:
+    (warning,) = DataflowBuildConfig(**REQUIRED, **{name: OTHERS[name]}).without_effect()
+    assert warning.startswith(f"setting '{name}' has no effect: ")
+
+
+def test_every_foreign_field_is_tried() -> None:
+    assert set(FinnSettings.model_fields) <= {*DEFAULTS, *OTHERS, "partitioning_configuration"}
+    with pytest.raises(InputError, match="one design for one device"):
+        DataflowBuildConfig(**REQUIRED, partitioning_configuration={"num_fpgas": 2})
 
 
 def test_every_setting_has_a_text_and_the_shipped_schema_is_current() -> None:

@@ -154,6 +154,100 @@ def test_an_error_of_a_step_that_looks_for_layers_says_where_they_are(model: Pat
     assert "layers are no nodes of the model here" in caught.value.__notes__[0]
 
 
+def test_settings_that_a_step_changes_hold_for_those_that_follow(model: Path) -> None:
+    Path("folding.json").write_text('{"MVAU_0": {"PE": 2}}')
+    seen = []
+
+    def step_prefer_hls(model, cfg):  # type: ignore[no-untyped-def]  # as scripts for FINN's template do
+        path = cfg.output_dir + "/template_specialize_layers_config.json"
+        layers = json.loads(Path(path).read_text())
+        for key in layers:
+            layers[key]["preferred_impl_style"] = "hls"
+        Path(path).write_text(json.dumps(layers))
+        cfg.specialize_layers_config_file = path
+        seen.append(cfg.folding_config_file)
+        cfg.folding_config_file = "other.json"
+        return model
+
+    Path("other.json").write_text('{"MVAU_0": {"PE": 4}}')
+    names = build_cfg.hw_codegen_dataflow_steps
+    at = names.index("step_specialize_layers")
+    cfg = configured(steps=[*names[:at], step_prefer_hls, *names[at:]], folding_config_file="folding.json")
+    build.build_dataflow_cfg("model.onnx", cfg)
+    assert seen == ["folding.json"]
+    design = headrace.load("out")
+    assert set(design.hardware.backends.values()) == {"hls"}
+    assert json.loads(Path("out/final_hw_config.json").read_text())["MVAU_0"]["PE"] == 4
+    assert "changed settings: specialize_layers_config_file, folding_config_file" in Path("out/build.log").read_text()
+
+    def step_list(model, cfg):  # type: ignore[no-untyped-def]
+        cfg.steps = ["step_tidy_up"]
+        return model
+
+    with pytest.raises(InputError, match="'step_list' changed the setting 'steps' of a build that is under way"):
+        build.build_dataflow_cfg("model.onnx", configured(steps=[step_list, *names]))
+
+
+# -- what is left to read -------------------------------------------------------------------------------------------
+
+
+def test_files_that_scripts_change_and_give_back(model: Path) -> None:
+    """As FINN's tutorial of advanced settings does: the automatic folding with another ram_style, and all in C++."""
+    outputs = ["estimate_reports"]
+    cfg = configured(steps=build_cfg.estimate_only_dataflow_steps, target_fps=1e6, generate_outputs=outputs)
+    build.build_dataflow_cfg("model.onnx", cfg)
+    folding = json.loads(Path("out/auto_folding_config.json").read_text())
+    changed = [key for key in folding if "ram_style" in folding[key]]
+    assert [key for key in changed if key.startswith("MVAU")] == ["MVAU_0", "MVAU_1"]
+    assert all(folding[key]["runtime_writeable_weights"] == 0 for key in ("MVAU_0", "MVAU_1", "Thresholding_0"))
+    for key in changed:
+        folding[key]["ram_style"] = "block"
+    Path("block.json").write_text(json.dumps(folding))
+    layers = json.loads(Path("out/template_specialize_layers_config.json").read_text())
+    assert layers["Defaults"] == {}
+    assert {key: row["preferred_impl_style"] for key, row in layers.items() if row} == dict.fromkeys(
+        ["MVAU_0", "Thresholding_0", "MVAU_1"], ""
+    )
+    for key in layers:
+        if "preferred_impl_style" in layers[key]:
+            layers[key]["preferred_impl_style"] = "hls"
+    Path("hls.json").write_text(json.dumps(layers))
+    cfg = configured(
+        output_dir="again",
+        steps=build_cfg.hw_codegen_dataflow_steps,
+        folding_config_file="block.json",
+        specialize_layers_config_file="hls.json",
+        generate_outputs=outputs,
+    )
+    build.build_dataflow_cfg("model.onnx", cfg)
+    final = json.loads(Path("again/final_hw_config.json").read_text())
+    for key in ("MVAU_0", "Thresholding_0", "MVAU_1"):
+        assert {**final[key], "ram_style": "", "backend": ""} == {**folding[key], "ram_style": "", "backend": ""}
+    assert final["MVAU_0"]["ram_style"] == "block"
+    assert "warning" not in Path("again/build.log").read_text()
+    total = json.loads(Path("again/report/estimate_layer_resources.json").read_text())["total"]
+    assert (
+        total["BRAM_18K"]
+        > json.loads(Path("out/report/estimate_layer_resources.json").read_text())["total"]["BRAM_18K"]
+    )
+
+
+def test_reports_hold_numbers_that_scripts_add_up(model: Path) -> None:
+    outputs = ["estimate_reports", "rtlsim_performance"]
+    build.build_dataflow_cfg("model.onnx", configured(generate_outputs=outputs, rtlsim_batch_size=3))
+    for name in ("estimate_layer_resources", "op_and_param_counts"):
+        rows = json.loads(Path(f"out/report/{name}.json").read_text())
+        total = rows.pop("total")
+        for kind in total:
+            assert sum(float(row.get(kind, 0)) for row in rows.values()) >= total[kind] > -1, kind
+    simulated = json.loads(Path("out/report/rtlsim_performance.json").read_text())
+    seconds = simulated["runtime[ms]"] / 1000
+    assert simulated["N"] == 3
+    assert simulated["throughput[images/s]"] == pytest.approx(3 / seconds)
+    assert simulated["DRAM_in_bandwidth[MB/s]"] == pytest.approx(3 * 12 / 1e6 / seconds)
+    assert simulated["DRAM_out_bandwidth[MB/s]"] == pytest.approx(3 * 5 / 1e6 / seconds)
+
+
 # -- names of steps -------------------------------------------------------------------------------------------------
 
 EARLIER = [

@@ -57,8 +57,8 @@ def test_files_have_finns_names(tiny_model: Path, tmp_path: Path) -> None:
     assert cycles[performance["max_cycles_node_name"]] == performance["max_cycles"]
     assert performance["estimated_throughput_fps"] == 200e6 / performance["max_cycles"]
     assert resources["total"]["LUT"] >= resources["MVAU_0"]["LUT"] > 0
-    assert counts["MVAU_0"] == {"op_mac_INT3_INT3": 96, "param_weight_INT3": 96}
-    assert counts["total"]["op_mac_UINT3_INT3"] == 40
+    assert counts["MVAU_0"] == {"op_mac_3bx3b": 96, "param_weight_3b": 96}
+    assert counts["total"]["op_mac_3bx3b"] == 136
     assert final["FIFO_0"]["depth"] >= 2
     assert headrace.build(tiny_model, tmp_path / "again", folding=out / "final_hw_config.json").folder
     for name in ("template_folding_config.json", "auto_folding_config.json", "time_per_step.json"):

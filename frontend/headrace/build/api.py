@@ -123,7 +123,7 @@ def build(
         for warning in config.without_effect():
             journal.warn(warning)
         state = run_steps(_begin(model, config, scratch, journal, folder), config)
-        _finish(state, config)
+        _finish(state)
     design = state.design
     design.folder = folder
     design.simulated = frozenset(c.simulated for c in state.comparisons if c.simulated)
@@ -167,14 +167,14 @@ def _begin(
     return BuildState(proto, Design(read.source, named), scratch, journal)
 
 
-def _finish(state: BuildState, config: BuildConfig) -> None:
+def _finish(state: BuildState) -> None:
     """What every build leaves, whichever steps it ran."""
     if state.design.reached("hardware"):
         with state.journal.step("report"):
             files = report_files(state.design, state.comparisons, state.journal.records, state.folder)
             write_files(state.folder, files)
             state.note(REPORT_PAGE)
-    state.write(CONFIG_FILE, config.model_copy(update={"name": state.design.name}).kept_json())
+    state.write(CONFIG_FILE, state.design.config.model_copy(update={"name": state.design.name}).kept_json())
     (state.folder / MODEL_COPY).write_bytes(state.model.SerializeToString(deterministic=True))
     state.write(LOG_FILE, state.journal.text())
 

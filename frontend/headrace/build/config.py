@@ -213,6 +213,11 @@ class BuildConfig(FinnSettings):
         return float(f"{1000 / self.synth_clk_period_ns:.12g}")
 
     @property
+    def folding_file(self) -> str | None:
+        """The file that holds the folding, or that it was read from."""
+        return self.folding_config_file or self._folding_file
+
+    @property
     def folding_source(self) -> str:
         """What messages call the place that the folding was given in."""
         return self._folding_file or "the folding dictionary"

@@ -96,6 +96,13 @@ class Design:
         copy.given = (self.given & kept.keys()) | stages.keys()
         return copy
 
+    def with_config(self, config: BuildConfig) -> Design:
+        """A copy for another configuration, with the stages that are there."""
+        copy = Design(self.source, config, self.folder, self._kept_folding)
+        vars(copy).update({name: vars(self)[name] for name in STAGES if self.reached(name)})
+        copy.given, copy.simulated = self.given, self.simulated
+        return copy
+
     def reached(self, stage: str) -> bool:
         """Whether *stage* has been made."""
         return stage in vars(self)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 from headrace.build.design import Design
+from headrace.build.output import MANIFEST
 from headrace.build.simulate import Simulation
+from headrace.ir import Graph
 from headrace.layers import Resources
 from headrace.schedule.fifos import fifos
 from headrace.schedule.folding_file import write_folding
@@ -37,7 +42,7 @@ def _cycles(design: Design) -> Data:
 
 def _resources(design: Design) -> Data:
     keys = layer_keys(design)
-    rows: Data = {keys[row.name]: {**_estimate(row.resources), "layer": row.name} for row in design.performance.layers}
+    rows: Data = {keys[row.name]: _estimate(row.resources) for row in design.performance.layers}
     if design.performance.control != Resources():
         rows["control"] = _estimate(design.performance.control)
     return {**rows, "total": _estimate(design.performance.resources)}
@@ -85,9 +90,15 @@ def hardware_config(design: Design) -> Data:
     found = fifos(design.hardware.graph).items()
     depths = {node: {"depth": fifo.depth, "ram_style": fifo.ram_style} for node, fifo in found}
     return {
-        **write_folding(design.folded.graph, design.hardware.backends, design.hardware.pixels),
+        **write_folding(design.folded.graph, design.hardware.backends, design.hardware.pixels, whole=True),
         **{keys[node]: depth for node, depth in depths.items()},
     }
+
+
+def specializing_template(graph: Graph) -> Data:
+    """FINN's ``template_specialize_layers_config.json``: every layer, to be said how it is made."""
+    rows = {key: {"preferred_impl_style": "", "layer": node} for key, node in numbered(graph).items()}
+    return {"Defaults": {}, **rows}
 
 
 def rtlsim_performance(design: Design, simulation: Simulation, frames: int) -> Data:
@@ -96,14 +107,23 @@ def rtlsim_performance(design: Design, simulation: Simulation, frames: int) -> D
     outputs = [result.time_stamps[name] for name in result.outputs]
     latency = 1 + max(int(stamps[0].max()) for stamps in outputs)
     seconds = result.cycles * config.synth_clk_period_ns * 1e-9
+    manifest = json.loads(design.plan.files[MANIFEST])
+    read, written = (frames * sum(map(_bytes_a_frame, manifest[ports])) for ports in ("inputs", "outputs"))
     interval = max((i for i in result.interval.values() if i is not None), default=float(result.cycles))
     return {
         "cycles": result.cycles,
         "runtime[ms]": seconds * 1000,
         "throughput[images/s]": frames / seconds,
+        "DRAM_in_bandwidth[MB/s]": read * 1e-6 / seconds,
+        "DRAM_out_bandwidth[MB/s]": written * 1e-6 / seconds,
         "latency_cycles": latency,
         "interval_cycles": interval,
         "stable_throughput[images/s]": config.clock_mhz * 1e6 / interval,
         "fclk[mhz]": config.clock_mhz,
         "N": frames,
     }
+
+
+def _bytes_a_frame(port: Mapping[str, Any]) -> int:
+    """What a port of the manifest takes or gives, with the padding of its words."""
+    return int(port["tdata_bits"]) // 8 * -(-int(port["frame_elements"]) // int(port["elements_per_word"]))

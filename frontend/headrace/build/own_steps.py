@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.build.config import BuildConfig
@@ -19,16 +20,19 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 
-def run_own(name: str, function: Callable[..., Any], state: BuildState, config: BuildConfig) -> BuildState:
-    """The state after a step of a user's own, which is given the folder under way as ``output_dir``.
+def run_own(
+    name: str, function: Callable[..., Any], state: BuildState, config: BuildConfig
+) -> tuple[BuildState, BuildConfig]:
+    """State and configuration after a step of a user's own, which is given the folder under way as ``output_dir``.
 
     Raises:
-        InputError: when it returns something else than a state or a model, or a model that comes too late.
+        InputError: when it returns something else than a state or a model, or a model that comes too late; or when it
+            changes the list of steps.
     """
-    config = config.model_copy(update={"output_dir": str(state.folder)})
+    own = config.model_copy(update={"output_dir": str(state.folder), "folding_config_file": config.folding_file})
     given = _wrapped(name, state) if takes_model(function, config.finn_compatible) else state
     try:
-        result = function(given, config)
+        result = function(given, own)
     except Exception as error:
         if given is not state and state.design.reached("unfolded"):
             error.add_note(
@@ -36,6 +40,11 @@ def run_own(name: str, function: Callable[..., Any], state: BuildState, config: 
                 "done by Headrace's steps and settings; leave it out of the list)"
             )
         raise
+    return _with_settings(name, _after(name, result, state), config, own)
+
+
+def _after(name: str, result: object, state: BuildState) -> BuildState:
+    """The state that a step returned, or *state* with the model that it returned."""
     if isinstance(result, BuildState):
         return result
     proto = _proto(result)
@@ -48,6 +57,34 @@ def run_own(name: str, function: Callable[..., Any], state: BuildState, config: 
     if state.design.reached("unfolded") and same_function(state.model, proto):
         return state  # only names are other ones, which those of the layers come from
     return state.with_model(proto)
+
+
+def _with_settings(
+    name: str, state: BuildState, before: BuildConfig, after: BuildConfig
+) -> tuple[BuildState, BuildConfig]:
+    """*state* and the settings for the steps that follow, some of which a step may have changed."""
+    changed = [
+        field
+        for field in type(before).model_fields
+        if field not in ("output_dir", "folding_config_file") and getattr(before, field) != getattr(after, field)
+    ]
+    if after.folding_config_file != before.folding_file:
+        changed.append("folding_config_file")
+    if not changed:
+        return state, before
+    if late := [field for field in changed if field in _LIST]:
+        raise InputError(f"step '{name}' changed the setting '{late[0]}' of a build that is under way")
+    update: dict[str, Any] = {field: getattr(after, field) for field in changed}
+    if "folding_config_file" in changed:
+        update["folding"] = None
+    config = before.model_copy(update=update).with_folding_read()
+    state.note(f"changed settings: {', '.join(changed)}")
+    named = config.model_copy(update={"name": state.design.config.name})
+    return replace(state, design=state.design.with_config(named)), config
+
+
+_LIST = ("steps", "start_step", "stop_step", "inject_steps_before", "inject_steps_after", "finn_compatible")
+"""Settings that the steps of a build follow from."""
 
 
 def takes_model(function: Callable[..., Any], finn_compatible: bool) -> bool:

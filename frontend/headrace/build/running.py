@@ -63,7 +63,8 @@ def run_steps(state: BuildState, config: BuildConfig) -> BuildState:
         with state.journal.step(step.name):
             before = state
             if step.own:
-                state = _with_layers(before, run_own(step.name, step.function, state, config), config)
+                state, config = run_own(step.name, step.function, state, config)
+                state = _with_layers(before, state, config)
             else:
                 state = step.function(state, config)
         times[step.name] = round(state.journal.records[-1].seconds, 6)

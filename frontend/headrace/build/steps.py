@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from headrace.build.config import BuildConfig
 from headrace.build.driver import write_driver
-from headrace.build.estimates import estimates, hardware_config, rtlsim_performance
+from headrace.build.estimates import estimates, hardware_config, rtlsim_performance, specializing_template
 from headrace.build.expected import check_expected, read_frames, simulated, validation_files
 from headrace.build.output import FOLDING_FILE
 from headrace.build.profile import FILE as PROFILE
@@ -49,10 +49,11 @@ def analyse(state: BuildState, config: BuildConfig) -> BuildState:
 
 
 def lower(state: BuildState, config: BuildConfig) -> BuildState:
-    """Integer operators become hardware layers; a folding file to start from is written."""
+    """Integer operators become hardware layers; files to start from for folding and languages are written."""
     graph = state.design.unfolded.graph
     state.note(counted(len(layers(graph)), "layer"))
-    state.write("template_folding_config.json", folding_json(graph, pixels=state.design.unfolded.pixels))
+    state.write("template_folding_config.json", folding_json(graph, pixels=state.design.unfolded.pixels, whole=True))
+    state.write_json("template_specialize_layers_config.json", specializing_template(graph))
     return state
 
 
@@ -76,7 +77,9 @@ def fold_to_rate(state: BuildState, config: BuildConfig) -> BuildState:
     _warn_of_new_notes(state, before, folded)
     state.note(_slowest(folded))
     if config.target_fps is not None:
-        state.write("auto_folding_config.json", folding_json(folded.graph, pixels=folded.pixels, fifos=folded.fifos))
+        state.write(
+            "auto_folding_config.json", folding_json(folded.graph, pixels=folded.pixels, fifos=folded.fifos, whole=True)
+        )
     return state.with_stage(folded=folded)
 
 

@@ -176,7 +176,7 @@ class Layer(Op):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Operations a frame and parameters by their types, as FINN names them: ``op_mac_UINT2_INT4``."""
+        """Operations a frame and parameters by their types, as FINN names them: ``op_mac_2bx4b``, fewer bits first."""
         return {}
 
     @property

@@ -166,8 +166,11 @@ class MVAU(Layer):
 
     @property
     def counts(self) -> dict[str, int]:
-        x, w = self.stream.range.type_name, self.weight_range.type_name
-        return {f"op_mac_{x}_{w}": self.vectors * self.weights.size, f"param_weight_{w}": self.weights.size}
+        x, w = self.stream.range.bits, self.weight_range.bits
+        return {
+            f"op_mac_{min(x, w)}bx{max(x, w)}b": self.vectors * self.weights.size,
+            f"param_weight_{w}b": self.weights.size,
+        }
 
     @property
     def weight_bits_a_pe(self) -> int:

@@ -125,7 +125,7 @@ class RuntimeThresholding(StyledPointwise):
 
     @property
     def counts(self) -> dict[str, int]:
-        return {f"param_threshold_{self.stream.range.type_name}": self.thresholds.size}
+        return {f"param_threshold_{self.stream.range.bits}b": self.thresholds.size}
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         x = inputs[0].astype(np.int64)

@@ -149,7 +149,7 @@ class Thresholding(StyledPointwise):
 
     @property
     def counts(self) -> dict[str, int]:
-        return {f"param_threshold_{self.stream.range.type_name}": self.thresholds.size}
+        return {f"param_threshold_{self.stream.range.bits}b": self.thresholds.size}
 
     def execute(self, *inputs: Array) -> tuple[Array, ...]:
         op = Activation(self.thresholds, self.base, self.step, self.output, len(self.stream.shape) - 1)

@@ -137,9 +137,12 @@ class VVAU(Layer):
 
     @property
     def counts(self) -> dict[str, int]:
-        x, w = self.stream.range.type_name, self.weight_range.type_name
+        x, w = self.stream.range.bits, self.weight_range.bits
         pixels = self.outputs[0].frame_elements // self.outputs[0].shape[-1]
-        return {f"op_mac_{x}_{w}": pixels * self.weights.size, f"param_weight_{w}": self.weights.size}
+        return {
+            f"op_mac_{min(x, w)}bx{max(x, w)}b": pixels * self.weights.size,
+            f"param_weight_{w}b": self.weights.size,
+        }
 
     @property
     def weight_bits_a_pe(self) -> int:

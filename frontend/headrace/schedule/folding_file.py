@@ -48,6 +48,9 @@ from headrace.schedule.streams import layers, links, rebuild
 FIFO_STYLE = "ram_style"
 """The setting that a FIFO has before it is there."""
 
+SHOWN = (FIFO_STYLE,)
+"""Settings of layers that whole files have where they are as usual, too: scripts for FINN change them."""
+
 LAYER_BACKENDS = ("rtl", "hls")
 
 
@@ -143,9 +146,10 @@ def write_folding(
     backends: Mapping[str, str] | None = None,
     pixels: Mapping[str, int] | None = None,
     fifos: Mapping[str, Mapping[str, str]] | None = None,
+    whole: bool = False,
 ) -> dict[str, Settings]:
     """The folding of *graph* in the form that :func:`apply_folding` reads, with the *backends* of layers, the *pixels*
-    that layers make at once, and the settings of *fifos*."""
+    that layers make at once, and the settings of *fifos*; the *whole* has what is as usual, too, as FINN's files do."""
     fifos = fifos or {}
     everywhere = {name: [value, ["FIFO"]] for name, value in fifos.get("FIFO", {}).items()}
     result: dict[str, Settings] = {DEFAULTS: everywhere}
@@ -155,7 +159,8 @@ def write_folding(
         chosen = {f.name: getattr(layer, f.name) for f in fields(layer) if f.name in options(layer)}
         usual = {f.name: f.default for f in fields(layer)}
         settings: dict[str, object] = {**layer.folding}
-        settings |= {name: value for name, value in chosen.items() if value != usual[name]}
+        settings |= {name: value for name, value in chosen.items() if value != usual[name] or (whole and name in SHOWN)}
+        settings |= {SETTING: 0} if whole and layer.replaceable else {}
         settings |= layer.runtime_settings
         if backends and node in backends:
             settings["backend"] = backends[node]
@@ -171,9 +176,10 @@ def folding_json(
     backends: Mapping[str, str] | None = None,
     pixels: Mapping[str, int] | None = None,
     fifos: Mapping[str, Mapping[str, str]] | None = None,
+    whole: bool = False,
 ) -> str:
     """The text of ``folding.json`` for *graph*; the other arguments as for :func:`write_folding`."""
-    return json.dumps(write_folding(graph, backends, pixels, fifos), indent=2) + "\n"
+    return json.dumps(write_folding(graph, backends, pixels, fifos, whole), indent=2) + "\n"
 
 
 def apply_folding(

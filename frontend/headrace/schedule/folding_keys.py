@@ -233,13 +233,14 @@ def chosen_keys(
     for key, values in settings.items():
         if key == DEFAULTS:
             continue
-        node = find_key(key, keys_of, found)
+        strict = reading is Reading.STRICT
+        node = find_key(key, keys_of, found) if strict else meant_layer(key, values, keys_of, found)
         if node is None and kind_of(key) in INSERTED:
             if said := no_effect(key, values):
                 notes.append(f'{file}, key "{key}": {said}')
         elif node is None:
             text = f'{file}, key "{key}": there is no such layer{_reason(key, keys_of, found)}'
-            refuse(text, reading is not Reading.STRICT, notes)
+            refuse(text, not strict, notes)
         elif node in chosen:
             raise FoldingError(f'{file}, keys "{chosen[node][0]}" and "{key}" both fold layer \'{node}\'')
         else:
