@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from headrace_sim.cache import BuildCache, content_key
 from headrace_sim.errors import DeadlockError, ManifestError, SimulationError
 from headrace_sim.manifest import Manifest, Port, load
 from headrace_sim.packing import Bytes, Ints, pack, unpack
+from headrace_sim.processes import run
 from headrace_sim.simulation import check_inputs
 from headrace_sim.toolchain import cxx_compiler
 from headrace_sim.verilate import run_tool
@@ -139,7 +139,7 @@ def _include_flags(manifest: Manifest) -> Sequence[str]:
 
 def _run(manifest: Manifest, program: Path, folder: Path) -> str:
     """Run the program and return what it said."""
-    done = subprocess.run([str(program)], cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+    done = run([str(program)], folder, apart=True)
     if done.returncode == STREAM_ERROR_STATUS:
         raise DeadlockError(f"design {manifest.name}: C simulation: {done.stderr.strip()}")
     if done.returncode != 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from headrace_sim.control import CHANNELS
 from headrace_sim.errors import SimulationError
 from headrace_sim.glue import BuildOptions
 from headrace_sim.manifest import channel_groups
+from headrace_sim.processes import run as run_program
 
 if TYPE_CHECKING:
     from headrace_sim.cache import BuildCache
@@ -35,15 +35,7 @@ def run(manifest: Manifest, job: Job, program: Path) -> None:
     (job.folder / "job.txt").write_text(job_text(manifest, job))
     # Random initial values for whatever the design does not reset; the seed must not be 0.
     command = [str(program), "+verilator+rand+reset+2", f"+verilator+seed+{job.seed % 2147483647 + 1}"]
-    done = subprocess.run(
-        command,
-        cwd=job.folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    done = run_program(command, job.folder)
     if done.returncode != 0 or not (job.folder / "status.json").is_file():
         raise SimulationError(
             f"design {manifest.name}: the simulator stopped with exit status {done.returncode}:\n"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from headrace_sim.errors import SimulatorNotFound
 from headrace_sim.manifest import Manifest, load
+from headrace_sim.processes import run
 from headrace_sim.toolchain import icarus, verilator
 from headrace_sim.verilate import verilator_command
 
@@ -69,14 +69,5 @@ def _lint_icarus(manifest: Manifest, program: Path) -> list[LintMessage]:
 
 
 def _run(command: list[str], manifest: Manifest, environment: dict[str, str] | None) -> tuple[int, str]:
-    done = subprocess.run(
-        command,
-        cwd=manifest.root,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    done = run(command, manifest.root, environment=environment)
     return done.returncode, done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,16 +21,19 @@ LOOK_CYCLES = 256
 
 
 class Teller:
-    """The side of a bench in Python: writes the file when it is time."""
+    """The side of a bench in Python: writes the file when it is time, and ends when nobody reads it any more."""
 
     def __init__(self, folder: Path, period: float) -> None:
         self._file, self._period, self._last = folder / FILE, period, time.monotonic()
+        self._parent = os.getppid()
 
     def look(self, frames: Callable[[], int], cycle: int) -> None:
         """Write the file if the last time is long ago; a reader sees it whole."""
         if cycle % LOOK_CYCLES or time.monotonic() - self._last < self._period:
             return
         self._last = time.monotonic()
+        if os.getppid() != self._parent:  # the process that started this one was killed
+            os._exit(3)
         draft = self._file.with_suffix(".new")
         draft.write_text(f"{frames()} {cycle}\n")
         draft.replace(self._file)

@@ -9,9 +9,7 @@ version, a small design is one translation unit, and a large one is compiled in 
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from headrace_sim.cache import BuildCache, content_key
 from headrace_sim.errors import BuildError, SimulatorNotFound
 from headrace_sim.glue import DEFAULT_OPTIMIZE, BuildOptions, check_ports, control_file, glue_source
 from headrace_sim.manifest import Manifest
+from headrace_sim.processes import run, side_by_side
 from headrace_sim.toolchain import Verilator, cxx_compiler, has_fst, verilator
 
 IP_OPTIMIZE = "1"
@@ -108,8 +107,7 @@ class Compiler:
 
     def compile_all(self, tasks: Sequence[tuple[Path, Path, str, Sequence[str]]]) -> list[Path]:
         """Compile side by side; a task is what :meth:`compile` takes. Returns the targets."""
-        with ThreadPoolExecutor(self.jobs) as pool:
-            list(pool.map(lambda task: self.compile(*task), tasks))
+        side_by_side(lambda task: self.compile(*task), tasks, self.jobs)
         return [target for _, target, _, _ in tasks]
 
     def link(self, objects: Sequence[Path], runtime: Sequence[Path], target: Path) -> None:
@@ -123,16 +121,7 @@ def run_tool(command: list[str], folder: Path, environment: dict[str, str] | Non
     Raises:
         BuildError: it failed; the message ends with the end of its output.
     """
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    done = run(command, folder, environment=environment)
     if done.returncode != 0:
         log = done.stdout[-_LOG_CHARACTERS:]
         raise BuildError(f"{Path(command[0]).name} failed with exit status {done.returncode}:\n{log}")
@@ -223,8 +212,7 @@ def _runtime(compiler: Compiler, stems: dict[str, list[str]], cache: BuildCache)
         folder, _ = cache.get(key, lambda work: compiler.compile(source, work / "object.o", optimize))
         return folder / "object.o"
 
-    with ThreadPoolExecutor(compiler.jobs) as pool:
-        return list(pool.map(cached_object, sources))
+    return side_by_side(cached_object, sources, compiler.jobs)
 
 
 def _precompiled_header(compiler: Compiler, cache: BuildCache) -> list[str]:

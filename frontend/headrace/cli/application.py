@@ -40,8 +40,8 @@ class _Commands(TyperGroup):
         except typer.BadParameter as error:
             error.message = error.message.removeprefix(_PYDANTIC)
             raise
-        except KeyboardInterrupt:
-            interrupted()
+        except KeyboardInterrupt as signal:
+            interrupted(signal)
         finally:
             Session.command = ctx.invoked_subcommand or ""
 

@@ -1,20 +1,27 @@
-"""Commands run side by side on this machine; those that are killed are tried again."""
+"""Commands run side by side on this machine; those that are killed are tried again, and none outlives its parent."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
+
+from headrace.stopping import Stopped, stoppable
 
 RETRIES = 2
 """Times that a command is run again when its process is killed, for example for want of memory."""
 
 _POLL_SECONDS = 0.05
+
+GRACE = 5.0
+"""Seconds that a process which is asked to end has to end what it runs, and to remove its scratch folders."""
 
 Subject = TypeVar("Subject")
 
@@ -83,6 +90,7 @@ def run_jobs(jobs: Iterable[Job[Subject]], width: int = 0) -> Iterator[Ended[Sub
                 return
             for task in [task for task in running if task.process.poll() is not None]:
                 running.remove(task)
+                _close(task.process)
                 status = task.process.returncode
                 if status < 0 and task.attempt <= RETRIES:
                     waiting.append((task.job, task.attempt + 1))
@@ -90,15 +98,55 @@ def run_jobs(jobs: Iterable[Job[Subject]], width: int = 0) -> Iterator[Ended[Sub
                     yield Ended(task.job, status, task.attempt)
             time.sleep(_POLL_SECONDS)
     finally:
-        for task in running:
-            task.process.kill()
-        for task in running:
-            task.process.wait()
+        _end([task.process for task in running])
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Ask processes to end; those that do not in time are killed."""
+    for process in processes:
+        process.terminate()
+    until = time.monotonic() + GRACE
+    for process in processes:
+        try:
+            process.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        _close(process)
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def _start(job: Job[Subject], attempt: int) -> _Running[Subject]:
     with job.log.open("wb") as output:
-        process = subprocess.Popen(
-            job.command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=job.folder
+        process = subprocess.Popen(  # whose input closes when this process ends, see job_process
+            job.command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.PIPE, cwd=job.folder
         )
     return _Running(job, attempt, process)
+
+
+@contextmanager
+def job_process() -> Iterator[None]:
+    """What the process of a job does: it ends when it is asked to, or its parent has ended or was killed."""
+    try:
+        with stoppable():
+            _watch_parent()
+            yield
+    except Stopped as stopped:
+        os.kill(os.getpid(), stopped.number)  # for the parent, which asks how it ended
+
+
+def _watch_parent() -> None:
+    kept = os.dup(0)  # for no program that is run here
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+
+    def watch() -> None:
+        os.read(kept, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(GRACE)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

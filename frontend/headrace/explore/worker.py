@@ -6,13 +6,13 @@ A point in a process of its own can run out of memory, or be killed, without tak
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
 import numpy as np
 
 from headrace.explore.point import Point, evaluate
+from headrace.explore.processes import job_process
 
 RESULT = "result.json"
 
@@ -50,4 +50,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    with job_process():
+        main(Path(sys.argv[1]))

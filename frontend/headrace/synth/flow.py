@@ -10,7 +10,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from headrace.synth.harness import HARNESS, harness
 from headrace.synth.results import Synthesis, UnitResult, Utilisation
 from headrace.synth.tools import place_and_route, run, yosys
 from headrace.synth.units import MODULE, TOP, Unit
+from headrace_sim.processes import side_by_side
 
 _NETLIST, _STAT, _PATH = "netlist.json", "stat.json", "path.txt"
 _REPORT = "report.json"
@@ -95,9 +95,8 @@ def synthesise(
         return result
 
     jobs = settings.jobs or max((os.cpu_count() or 2) // 2, 1)
-    with ThreadPoolExecutor(jobs) as pool:
-        results = tuple(pool.map(one, units))
-    return Synthesis(family.name, f"Yosys {tool.version}", digest, whole, results)
+    results = side_by_side(one, units, jobs)
+    return Synthesis(family.name, f"Yosys {tool.version}", digest, whole, tuple(results))
 
 
 def synthesise_unit(unit: Unit, family: Family, settings: Settings) -> UnitResult:

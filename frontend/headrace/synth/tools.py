@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from headrace.errors import ToolError
+from headrace_sim import processes
 
 MIN_YOSYS = (0, 40)
 _INSTALL = "install it with `pip install 'headrace[synth]'`, or put yosys >= 0.40 on PATH"
@@ -81,17 +82,7 @@ def run(command: list[str], folder: Path, timeout: float) -> tuple[int, str]:
         ToolError: when it cannot be started.
     """
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            check=False,
-        )
+        done = processes.run(command, folder, timeout=timeout)
     except OSError as error:
         raise ToolError(f"{command[0]} cannot be run ({error.strerror})") from error
     return done.returncode, done.stdout

@@ -23,6 +23,8 @@
 #include <iterator>
 #include <string>
 
+#include <unistd.h>
+
 namespace {
 
 using headrace::Access;
@@ -74,7 +76,8 @@ void write_file(const std::string& path, const std::vector<T>& data) {
     if (!out) die("cannot write " + path);
 }
 
-// Leaves in progress.txt how far the run is: whole frames that came out, and cycles. progress.py reads it.
+// Leaves in progress.txt how far the run is: whole frames that came out, and cycles. progress.py reads it. Ends the run
+// when nobody waits for it any more: the process that started it was killed.
 class Progress {
 public:
     uint64_t period = 0;  // milliseconds from one time to the next
@@ -85,6 +88,7 @@ public:
         const auto now = std::chrono::steady_clock::now();
         if (now - last_ < std::chrono::milliseconds(period)) return;
         last_ = now;
+        if (getppid() != parent_) die("nobody waits for the outcome");
         {
             std::ofstream out("progress.new");
             out << frames() << " " << cycle << "\n";
@@ -94,6 +98,7 @@ public:
 
 private:
     static constexpr uint64_t kLookCycles = 256;  // between two looks at the clock
+    const pid_t parent_ = getppid();
     std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
