@@ -10,8 +10,10 @@ They are what an RTL regression needs besides the design, so that it runs withou
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +39,14 @@ class Vectors:
         return len(next(iter(self.inputs.values()))) if self.inputs else 0
 
 
-def write_vectors(path: Path | str, vectors: Vectors) -> None:
-    """Write `vectors` to `path`, in the smallest integer type that holds each array."""
+def write_vectors(path: Path | str | BinaryIO, vectors: Vectors) -> None:
+    """Write `vectors` to `path`, or a file that is open, in the smallest integer type that holds each array."""
     arrays = {}
     for group, members in zip(GROUPS, (vectors.inputs, vectors.expected), strict=True):
         for name, array in members.items():
             arrays[f"{group}:{name}"] = _narrow(array)
-    with Path(path).open("wb") as file:  # np.savez would add a suffix to the name of a path
+    # np.savez would add a suffix to the name of a path
+    with open(path, "wb") if isinstance(path, Path | str) else nullcontext(path) as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import headrace
-from headrace.build.output import MARKER, staged, write_files
+from headrace.build.output import MARKER, replaced, staged, write_files
+from headrace.build.report import add_to_report
 from headrace.build.runtime import write_runtime_weights
 from headrace.errors import InputError
 from headrace.explore import explore
+from headrace.whole_files import whole_file, write_whole
 
 
 def listing(folder: Path) -> list[str]:
@@ -83,3 +87,69 @@ def test_link_to_a_build_stays_a_link(tmp_path: Path) -> None:
 def test_no_file_leaves_the_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="outside"):
         write_files(tmp_path / "out", {name: ""})
+
+
+def test_an_earlier_build_is_files_and_folders(tiny_model: Path, tmp_path: Path) -> None:
+    """A build that goes on with an earlier one would write through a link, and wait for a pipe."""
+    out, precious = tmp_path / "out", tmp_path / "precious"
+    precious.write_text("years of work")
+    headrace.build(tiny_model, out)
+    before = listing(out)
+    for name, target in (("intermediate_models/estimate.json", precious), ("time_per_step.json", Path("/dev/zero"))):
+        kept = (out / name).read_bytes()
+        (out / name).unlink()
+        (out / name).symlink_to(target)
+        with pytest.raises(InputError, match=f"{name}: is a link, which no build puts there; remove it, or build anew"):
+            headrace.build(tiny_model, out, start_step="estimate")
+        (out / name).unlink()
+        os.mkfifo(out / name)
+        with pytest.raises(InputError, match=f"{name}: is neither a file nor a folder"):
+            headrace.build(tiny_model, out, start_step="estimate")
+        (out / name).unlink()
+        (out / name).write_bytes(kept)
+    (out / "report").rename(tmp_path / "elsewhere")
+    (out / "report").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="report: is a link"):
+        headrace.build(tiny_model, out, start_step="estimate")
+    with pytest.raises(InputError, match=r"report: leads out of .*out by a link; remove it, or build anew"):
+        add_to_report(headrace.load(out), out, {"report/found.json": "{}"})
+    assert not (tmp_path / "elsewhere" / "found.json").exists()
+    (out / "report").unlink()
+    (tmp_path / "elsewhere").rename(out / "report")
+    (out / "report" / "found.json").symlink_to(precious)
+    add_to_report(headrace.load(out), out, {"report/found.json": "{}"})
+    assert (out / "report" / "found.json").read_text() == "{}"
+    headrace.build(tiny_model, out, start_step="estimate")
+    assert listing(out) == sorted([*before, "report/found.json"])
+    assert precious.read_text() == "years of work"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "precious"]
+
+
+def test_a_folder_in_a_build_is_replaced_whole(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        with replaced(tmp_path / "a" / "board") as folder:
+            write_files(folder, {name: ""})
+    with suppress(KeyboardInterrupt), replaced(tmp_path / "a" / "board") as folder:
+        write_files(folder, {"third": ""})
+        raise KeyboardInterrupt
+    assert listing(tmp_path) == ["a", "a/board", "a/board/second"]
+
+
+def test_files_are_whole_or_what_they_were(tmp_path: Path) -> None:
+    path = tmp_path / ("n" * 250)
+    write_whole(path, "1")
+    with suppress(KeyboardInterrupt), whole_file(path) as file:
+        file.write(b"2")
+        raise KeyboardInterrupt
+    assert path.read_text() == "1"
+    (tmp_path / "n").touch()
+    assert path.stat().st_mode == (tmp_path / "n").stat().st_mode
+    with pytest.raises(IsADirectoryError):
+        write_whole(tmp_path, "")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_files_of_a_build_are_for_everyone_alike(tiny_model: Path, tmp_path: Path) -> None:
+    headrace.build(tiny_model, tmp_path / "out")
+    modes = {path.stat().st_mode for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert len(modes) == 1

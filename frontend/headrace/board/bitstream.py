@@ -16,7 +16,7 @@ from headrace.build.bitstreams import FOLDER, RESULT, Bitstream
 from headrace.build.design import Design
 from headrace.build.driver import stream_table
 from headrace.build.journal import Journal
-from headrace.build.output import MANIFEST, write_files
+from headrace.build.output import MANIFEST, check_inside, replaced, write_files
 from headrace.build.report import add_to_report
 from headrace.codegen.render import render_text
 from headrace.errors import InputError, ToolError
@@ -125,10 +125,10 @@ def make_bitstream(
             digest=design.plan.digest,
             tools=(f"Yosys {yosys().version}", f"{board.pnr[0]} {place_and_route(board.pnr[0]).version}"),
         )
-        target = folder / FOLDER / board.name
-        shutil.rmtree(target, ignore_errors=True)
-        write_files(target, {**files, RESULT: found.json()})
-        shutil.copyfile(scratch / file, target / file)
+        check_inside(folder, target := folder / FOLDER / board.name)
+        with replaced(target) as whole:
+            write_files(whole, {**files, RESULT: found.json()})
+            shutil.copyfile(scratch / file, whole / file)
     add_to_report(design, folder, {})
     return found
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from math import prod
@@ -16,6 +14,7 @@ from headrace.build.journal import Journal
 from headrace.errors import InputError, did_you_mean
 from headrace.ir import Array, Graph, TensorType
 from headrace.ir.real import Real
+from headrace.whole_files import whole_file
 
 UNPACKED = 2**30
 MOST_PACKED = 100
@@ -99,33 +98,19 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """
     check_writable(path)
     try:
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
-    try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, array in arrays.items():
                 entry = zipfile.ZipInfo(f"{name}.npy")  # without a date: equal arrays give equal files
                 with archive.open(entry, "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
-        os.chmod(draft, 0o666 & ~_umask())
-        os.replace(draft, path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
-    finally:
-        Path(draft).unlink(missing_ok=True)
 
 
 def write_array(path: Path, array: Array) -> None:
-    """Write an ``.npy`` file."""
-    with path.open("wb") as file:
+    """Write an ``.npy`` file that is whole or absent."""
+    with whole_file(path) as file:
         np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def plain_arrays(results: Mapping[str, object]) -> dict[str, Array]:

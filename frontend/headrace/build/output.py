@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from headrace.build.config import CONFIG_FILE
 from headrace.errors import InputError
+from headrace.whole_files import write_whole
 
 if sys.platform != "win32":
     import fcntl
@@ -81,7 +83,9 @@ def staged(folder: Path, upon_earlier: bool = False) -> Iterator[Path]:
         with _locked(target, folder) as alone:
             for left in target.parent.glob(f".{_escaped(target.name)}{_SCRATCH}*") if alone else ():
                 shutil.rmtree(left, ignore_errors=True)  # of a build that was killed
-            with _scratch(target, upon_earlier) as whole:
+            with _scratch(target) as whole:
+                if upon_earlier and target.is_dir():
+                    _copy(target, whole, folder)
                 yield whole
                 check_replaceable(folder)
                 _put_in_place(whole, target)
@@ -92,14 +96,44 @@ def staged(folder: Path, upon_earlier: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def _scratch(target: Path, upon_earlier: bool) -> Iterator[Path]:
+def replaced(folder: Path) -> Iterator[Path]:
+    """An empty folder that takes the place of *folder*, inside a build, when the block ends without an exception.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _scratch(folder) as whole:
+        yield whole
+        _put_in_place(whole, folder)
+
+
+def _copy(target: Path, whole: Path, folder: Path) -> None:
+    """Copy an earlier build, all of which is then this one's own to write.
+
+    Raises:
+        InputError: when there is something else than files and folders: through a link another file would be written,
+            and a pipe has no end.
+    """
+    for place, folders, files in os.walk(target):
+        for name in (*folders, *files):
+            path = Path(place, name)
+            if not stat.S_ISDIR(mode := path.lstat().st_mode) and not stat.S_ISREG(mode):
+                kind = "a link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
+                where = folder / path.relative_to(target)
+                raise InputError(f"{where}: is {kind}, which no build puts there; remove it, or build anew")
+    try:
+        shutil.copytree(target, whole, symlinks=True, dirs_exist_ok=True)
+    except shutil.Error as error:  # has a list of all that failed
+        raise InputError(f"{folder}: cannot be copied ({error.args[0][0][2]})") from error
+
+
+@contextmanager
+def _scratch(target: Path) -> Iterator[Path]:
     scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}{_SCRATCH}"))
     try:
         whole = scratch / "whole"
-        if upon_earlier and target.is_dir():
-            shutil.copytree(target, whole, symlinks=True)
-        else:
-            whole.mkdir()
+        whole.mkdir()
         yield whole
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -173,15 +207,27 @@ def _escaped(name: str) -> str:
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write texts by relative path.
+    """Write texts by relative path; each file is whole, or what it was before.
 
     Raises:
         ValueError: when a path leaves *folder*; the code generator promises that none does.
+        InputError: when a link in *folder* leads out of it.
     """
     root = folder.resolve()
     for name, text in files.items():
-        path = (root / name).resolve()
+        path = Path(os.path.normpath(root / name))
         if not path.is_relative_to(root):
             raise ValueError(f"generated file '{name}' lies outside the output folder")
+        check_inside(folder, path.parent)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
+        write_whole(path, text)
+
+
+def check_inside(folder: Path, place: Path) -> None:
+    """Refuse to write to a *place* in *folder* that is somewhere else.
+
+    Raises:
+        InputError: when a link leads out of it.
+    """
+    if not place.resolve().is_relative_to(folder.resolve()):
+        raise InputError(f"{place}: leads out of {folder} by a link; remove it, or build anew")

@@ -18,6 +18,7 @@ from headrace.errors import FoldingError, InputError, printable
 from headrace.ir import Array
 from headrace.layers.parameter import Parameter
 from headrace.schedule.streams import layers
+from headrace.whole_files import write_whole
 
 if TYPE_CHECKING:
     from headrace.build.design import Design
@@ -107,7 +108,7 @@ def write_runtime_weights(weights: Mapping[str, LayerWeights], folder: str | Pat
         target.mkdir(parents=True, exist_ok=True)
         for entry in weights.values():
             paths.append(target / entry.file)
-            paths[-1].write_text(entry.text, encoding="ascii")
+            write_whole(paths[-1], entry.text)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
     return paths

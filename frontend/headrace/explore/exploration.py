@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from headrace.explore.point import Point, Result
 from headrace.explore.runners import LocalRunner, Runner
 from headrace.explore.sweep import Sweep
 from headrace.ir import Array
+from headrace.whole_files import write_whole
 
 RESULTS = "explore.json"
 POINTS = "points"
@@ -138,7 +138,7 @@ def explore(
         with journal.step("explore") as note:
             for result in (runner or LocalRunner()).run(wanted):
                 known[result.key] = result
-                _replace(folder / POINTS / f"{result.key}.json", result.to_json())
+                write_whole(folder / POINTS / f"{result.key}.json", result.to_json())
                 done = sum(value is not None for value in known.values())
                 journal.progress(f"{result.title}: {'no result' if result.error else 'done'}", done, len(known))
             note(f"{counted(len(wanted), 'point')} evaluated, {reused} were there")
@@ -146,7 +146,7 @@ def explore(
         labelled = [replace(r, model=p.model, labels=p.labels) for r, p in zip(results, points, strict=True)]
         found = Exploration(labelled, sweep.objectives, reused)
         for name, text in {RESULTS: found.json(), **result_files(found)}.items():
-            _replace(folder / name, text)
+            write_whole(folder / name, text)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
     return found
@@ -158,10 +158,3 @@ def _kept(folder: Path, point: Point) -> Result | None:
     except (OSError, ValueError):
         return None
     return None if result.error else result
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write *text* to *path* so that a reader sees the old file or the new one, never a part."""
-    scratch = path.with_name(f".{path.name}.part")
-    scratch.write_text(text, encoding="utf-8")
-    os.replace(scratch, path)

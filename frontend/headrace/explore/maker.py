@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import InputError
+from headrace.explore.processes import job_process
 from headrace.ingest import read_onnx, unwrapped
+from headrace.whole_files import whole_file
 
 _MODULE = "headrace_made_model"
 
@@ -35,9 +37,8 @@ def main(script: Path, function: str, arguments: dict[str, Any], target: Path) -
             f"{script.name}: {function} returned {type(made).__name__}; expected an ONNX model (as export_qonnx "
             "returns it) or the path of one"
         )
-    scratch = target.with_name(f"{target.name}.part")
-    scratch.write_bytes(made.SerializeToString())
-    os.replace(scratch, target)
+    with whole_file(target) as file:
+        file.write(made.SerializeToString())
 
 
 def _function(script: Path, name: str) -> Callable[..., Any]:
@@ -55,4 +56,5 @@ def _function(script: Path, name: str) -> Callable[..., Any]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), Path(sys.argv[4]))
+    with job_process():
+        main(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), Path(sys.argv[4]))

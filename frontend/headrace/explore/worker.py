@@ -13,6 +13,7 @@ import numpy as np
 
 from headrace.explore.point import Point, evaluate
 from headrace.explore.processes import job_process
+from headrace.whole_files import write_whole
 
 RESULT = "result.json"
 
@@ -44,9 +45,7 @@ def read_point(folder: Path) -> Point:
 def main(folder: Path) -> None:
     """Evaluate the point in *folder*; the result appears there as a whole or not at all."""
     result = evaluate(read_point(folder))
-    scratch = folder / f"{RESULT}.part"
-    scratch.write_text(result.to_json(), encoding="utf-8")
-    os.replace(scratch, folder / RESULT)
+    write_whole(folder / RESULT, result.to_json())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -27,6 +26,7 @@ import numpy as np
 from headrace.errors import InputError, ModelError
 from headrace.ir.graph import Graph, Value
 from headrace.ir.op import Array, Op, told_fields
+from headrace.whole_files import whole_file
 
 FORMAT = "headrace-graph"
 VERSION = 1
@@ -60,15 +60,10 @@ def save_graph(graph: Graph, path: str | Path) -> None:
         "nodes": [_written_node(graph, node, arrays) for node in graph],
     }
     try:
-        handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr(zipfile.ZipInfo(TEXT), json.dumps(text, indent=1))
-                for k, array in enumerate(arrays.kept):
-                    archive.writestr(zipfile.ZipInfo(_member(k)), _array_bytes(array))
-            os.replace(draft, target)
-        finally:
-            Path(draft).unlink(missing_ok=True)
+        with whole_file(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr(zipfile.ZipInfo(TEXT), json.dumps(text, indent=1))
+            for k, array in enumerate(arrays.kept):
+                archive.writestr(zipfile.ZipInfo(_member(k)), _array_bytes(array))
     except OSError as error:
         raise InputError(f"{target}: cannot be written ({error.strerror})") from error
 

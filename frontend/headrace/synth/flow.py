@@ -21,6 +21,7 @@ from headrace.synth.harness import HARNESS, harness
 from headrace.synth.results import Synthesis, UnitResult, Utilisation
 from headrace.synth.tools import place_and_route, run, yosys
 from headrace.synth.units import MODULE, TOP, Unit
+from headrace.whole_files import write_whole
 from headrace_sim.processes import side_by_side
 
 _NETLIST, _STAT, _PATH = "netlist.json", "stat.json", "path.txt"
@@ -214,9 +215,8 @@ def _write(cache: Path | None, key: str, result: UnitResult) -> None:
         return
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=cache, delete=False, encoding="utf-8") as file:
-            json.dump({"used": asdict(result.used), "fmax_mhz": result.fmax_mhz}, file)
-        os.replace(file.name, cache / f"{key}.json")
+        kept = {"used": asdict(result.used), "fmax_mhz": result.fmax_mhz}
+        write_whole(cache / f"{key}.json", json.dumps(kept))
     except OSError as error:
         raise ToolError(
             f"the cache {cache} cannot be written ({error.strerror}): choose another folder with HEADRACE_CACHE"
