@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ class Mismatch:
     """The first wrong element of the first wrong stream.
 
     `position` is the element's index in its frame, `total` the number of wrong elements in that stream.
-    `got` is None if the simulation delivered fewer frames than expected.
+    `got` is None if the simulation delivered fewer frames than expected. `cycle` is that in which the word with the
+    element was transferred, where the simulation counts cycles.
     """
 
     layer: str
@@ -32,6 +33,7 @@ class Mismatch:
     got: int | None
     total: int
     compared: int
+    cycle: int | None = None
 
     def __str__(self) -> str:
         where = f"layer {self.layer} ({self.kind}), " if self.layer else ""
@@ -65,7 +67,7 @@ def first_mismatch(
             raise ArrayError(f"stream {name!r} was not traced: simulate with trace=True")
         mismatch = _compare(layer, kind, name, np.asarray(given[0]), got)
         if mismatch is not None:
-            return mismatch
+            return replace(mismatch, cycle=_cycle(result, mismatch, got.shape[1]))
     if rest:
         known = ", ".join(repr(names[0]) for _, _, names in _in_data_order(manifest))
         raise ArrayError(f"the design has no stream or output {next(iter(rest))!r}; it has {known}")
@@ -87,6 +89,14 @@ def _in_data_order(manifest: Manifest) -> Iterator[tuple[str, str, tuple[str, ..
         if names[0] not in seen:
             seen.add(names[0])
             yield layer_name, kinds.get(layer_name, ""), names
+
+
+def _cycle(result: SimResult | CsimResult, mismatch: Mismatch, elements: int) -> int | None:
+    """The cycle in which the word with the wrong element was transferred; a frame has so many *elements*."""
+    if mismatch.got is None or not isinstance(result, SimResult) or mismatch.stream not in result.time_stamps:
+        return None
+    stamps = result.time_stamps[mismatch.stream][mismatch.frame]
+    return int(stamps[mismatch.position * len(stamps) // elements])
 
 
 def _compare(layer: str, kind: str, stream: str, want: NDArray[np.integer], got: Ints) -> Mismatch | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace_sim.result import Violation
+    from headrace_sim.result import SimResult, Violation
 
 
 class SimError(Exception):
@@ -30,7 +30,12 @@ class BuildError(SimError):
 
 
 class SimulationError(SimError):
-    """The simulation ended before every output was complete."""
+    """The simulation ended before every output was complete.
+
+    `seen` is what had been transferred until then, where the design ran at all.
+    """
+
+    seen: SimResult | None = None
 
 
 class DeadlockError(SimulationError):

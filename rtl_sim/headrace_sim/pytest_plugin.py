@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from headrace_sim.cache import BuildCache
     from headrace_sim.control import ControlScript
     from headrace_sim.coverage import Coverage
+    from headrace_sim.errors import SimError
     from headrace_sim.manifest import Manifest
     from headrace_sim.result import SimResult
 
@@ -63,6 +64,7 @@ class RtlSim:
 
     defaults: SimulateOptions
     require: bool
+    test: str = ""
     wave_stem: Path | None = None
     artifacts: Path | None = None
     covered: list[Coverage] = field(default_factory=list)
@@ -75,8 +77,9 @@ class RtlSim:
         **options: Unpack[SimulateOptions],
     ) -> SimResult:
         """The result of the simulation, which equals `expected` (by output or stream) where that is given."""
+        __tracebackhide__ = True
         from headrace_sim.compare import first_mismatch
-        from headrace_sim.errors import SimulationError, SimulatorNotFound
+        from headrace_sim.errors import ArrayError, BuildError, ManifestError, SimError, SimulatorNotFound
         from headrace_sim.manifest import Manifest, load
         from headrace_sim.simulation import simulate
 
@@ -84,22 +87,38 @@ class RtlSim:
         chosen = self._options(options)
         if expected is not None and not set(expected) <= {n for p in manifest.outputs for n in (p.tensor, p.port)}:
             chosen.setdefault("trace", True)
+        failed: SimError | None = None
         try:
             result = simulate(manifest, inputs, **chosen)
-        except SimulatorNotFound as error:
+        except SimError as error:
+            failed = error
+        if isinstance(failed, SimulatorNotFound):
             if self.require:
-                pytest.fail(f"--require-sim: {error}", pytrace=False)
-            pytest.skip(str(error))
-        except SimulationError as error:
-            self._keep(manifest, inputs, expected, chosen, str(error))
-            raise
+                pytest.fail(f"--require-sim: {failed}", pytrace=False)
+            pytest.skip(str(failed))
+        if failed is not None:  # raised anew: the frames inside the simulator say nothing to who wrote the test
+            if not isinstance(failed, ArrayError | ManifestError):
+                kept = self._keep(manifest, inputs, expected, chosen, str(failed), not isinstance(failed, BuildError))
+                for note in (self._difference(failed, expected, manifest), kept):
+                    if note:
+                        failed.add_note(note)
+            raise failed.with_traceback(None)
         if result.coverage is not None:
             self.covered.append(result.coverage)
         mismatch = first_mismatch(result, expected, manifest) if expected is not None else None
         if mismatch is not None:
-            where = self._keep(manifest, inputs, expected, chosen, str(mismatch))
-            pytest.fail(f"design {manifest.name}: {mismatch}{where}", pytrace=False)
+            kept = self._keep(manifest, inputs, expected, chosen, str(mismatch))
+            pytest.fail("\n".join(filter(None, [f"design {manifest.name}: {mismatch}", kept])), pytrace=False)
         return result
+
+    def _difference(self, failed: SimError, expected: Arrays | None, manifest: Manifest) -> str:
+        """The first wrong value that a run brought before it went wrong otherwise."""
+        from headrace_sim.errors import SimulationError
+        from headrace_sim.failure import mismatch_seen
+
+        seen = failed.seen if isinstance(failed, SimulationError) else None
+        mismatch = None if seen is None or expected is None else mismatch_seen(seen, expected, manifest)
+        return "" if mismatch is None else f"first difference: {mismatch}"
 
     def _options(self, options: SimulateOptions) -> SimulateOptions:
         chosen: SimulateOptions = {**self.defaults, **options}
@@ -110,27 +129,20 @@ class RtlSim:
         return chosen
 
     def _keep(
-        self, manifest: Manifest, inputs: Arrays, expected: Arrays | None, chosen: SimulateOptions, report: str
+        self,
+        manifest: Manifest,
+        inputs: Arrays,
+        expected: Arrays | None,
+        chosen: SimulateOptions,
+        finding: str,
+        waveform: bool = True,
     ) -> str:
         """Leave report, vectors and waveform of a failed run in the folder of artifacts; says where."""
         if self.artifacts is None:
             return ""
-        from headrace_sim.errors import SimError
-        from headrace_sim.simulation import simulate
-        from headrace_sim.vectors import Vectors, write_vectors
+        from headrace_sim.failure import Failure
 
-        self.artifacts.mkdir(parents=True, exist_ok=True)
-        write_vectors(self.artifacts / "vectors.npz", Vectors(inputs, expected or {}))
-        again: SimulateOptions = {**chosen, "trace": True, "waves": self.artifacts / f"waves{_wave_suffix(chosen)}"}
-        note = ""
-        try:
-            simulate(manifest, inputs, **again)
-        except SimError as error:  # the same failure, with the inner streams named
-            note = f"\n{error}"
-        how = ", ".join(f"{name}={value}" for name, value in sorted(chosen.items()))
-        text = f"design {manifest.name} in {manifest.root}\n{how}\n{report}{note}\n"
-        (self.artifacts / "report.txt").write_text(text, encoding="utf-8")
-        return f"\nreport, vectors and waveform: {self.artifacts}"
+        return Failure(self.test, manifest, inputs, expected or {}, {**chosen}, finding).keep(self.artifacts, waveform)
 
 
 def _wave_suffix(options: SimulateOptions) -> str:
@@ -181,6 +193,7 @@ def rtl_sim(request: pytest.FixtureRequest) -> RtlSim:
     return RtlSim(
         defaults,
         config.getoption("--require-sim"),
+        request.node.nodeid,
         _place(config, "--rtl-waves", request.node.nodeid),
         _place(config, "--rtl-artifacts", request.node.nodeid),
         config.stash.setdefault(COVERED, []),

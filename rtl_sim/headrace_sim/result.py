@@ -162,8 +162,8 @@ def check_outcome(raw: Raw, timeout_cycles: int, trace: bool) -> None:
         raise SimulationError(f"design {raw.manifest.name}: the simulation ended early ({outcome}); {raw.waiting()}")
 
 
-def make_result(raw: Raw, frames: int, stalled: bool) -> SimResult:
-    """Unpack the words of a finished run; timing fields the caller knows better are left at their defaults."""
+def make_result(raw: Raw, stalled: bool) -> SimResult:
+    """Unpack the words of a run, finished or not; timing fields the caller knows better are left at their defaults."""
     outputs, streams, interval = {}, {}, {}
     stamps: dict[str, NDArray[np.uint64]] = {}
     boundary_first: dict[str, int] = {"input": 0, "output": 0}
@@ -176,7 +176,7 @@ def make_result(raw: Raw, frames: int, stalled: bool) -> SimResult:
             keep = whole * spec.words_per_frame
             table = cycles[: len(cycles) // spec.words_per_frame * spec.words_per_frame]
             stamps[spec.name] = table.reshape(-1, spec.words_per_frame)
-            if group != "stream" and frames:
+            if group != "stream" and len(cycles):
                 first.append(int(cycles[0]))
                 last = max(last, int(cycles[-1]))
             if group == "output":

@@ -31,6 +31,7 @@ ENGINES = ("cpp", "cocotb")
 SIMULATORS = ("verilator", "icarus")
 TAIL_CYCLES = 64  # cycles to watch for surplus words after the last expected one
 RESET_CYCLES = 8
+CYCLE_TIME = 10  # of a waveform, in its own unit
 
 
 @dataclass(frozen=True)
@@ -150,11 +151,15 @@ def _run(manifest: Manifest, job: Job, cache: BuildCache, check: bool) -> SimRes
         module.run(manifest, job, program)
     done = time.perf_counter()
     raw = Raw.read(job.folder, manifest, job.trace)
+    seen = make_result(raw, any(stall.threshold for stall in job.stalls.values()))
     if check or raw.status["outcome"] != "done":
-        check_outcome(raw, job.timeout_cycles, job.trace)
-    stalled = any(stall.threshold for stall in job.stalls.values())
+        try:
+            check_outcome(raw, job.timeout_cycles, job.trace)
+        except SimulationError as error:
+            error.seen = seen
+            raise
     return dataclasses.replace(
-        make_result(raw, job.frames, stalled),
+        seen,
         engine=job.engine,
         simulator=job.simulator,
         seconds=done - built,
@@ -165,6 +170,11 @@ def _run(manifest: Manifest, job: Job, cache: BuildCache, check: bool) -> SimRes
         waves=job.waves,
         control=ControlAnswers.of(job.control, raw.status) if manifest.control else None,
     )
+
+
+def edge_time(cycle: int) -> int:
+    """The time of the rising edge that ends `cycle` in a waveform: in ps from the C++ driver, in ns from cocotb."""
+    return (RESET_CYCLES + cycle) * CYCLE_TIME + CYCLE_TIME // 2
 
 
 def check_inputs(manifest: Manifest, inputs: Mapping[str, NDArray[np.integer]]) -> list[Ints]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -59,9 +60,81 @@ def test_a_difference_fails_and_is_kept(regression: pytest.Pytester) -> None:
     assert message in (folder / "report.txt").read_text()
     assert "stall_in=0.2" in (folder / "report.txt").read_text()
     assert (folder / "waves.vcd").stat().st_size > 0
+    report = (folder / "report.txt").read_text()
+    assert report.startswith("test_a_difference_fails_and_is_kept.py::test_design[wrong]\n")
+    signal, time = re.search(r"waves\.vcd: plain\.(\w+), taken in cycle \d+, at (\d+) ps", report).groups()
+    assert signals_at(folder / "waves.vcd", int(time), signal, signal.replace("tdata", "tvalid"), "ap_clk") == [
+        X[1, 2] % 8,
+        1,
+        1,
+    ]
     kept = read_vectors(folder / "vectors.npz")
     assert np.array_equal(kept.inputs["x"], X)
     assert message in (regression.path / "junit.xml").read_text()
+
+
+def signals_at(waves: Path, time: int, *signals: str) -> list[int]:
+    """What a waveform in the format VCD says of the first signals of these names at a time."""
+    codes, values = {}, {}
+    for line in waves.read_text().splitlines():
+        words = line.split()
+        if words[:1] == ["$var"]:
+            codes.setdefault(words[4], words[3])
+        elif line.startswith("#") and int(line[1:]) > time:
+            break
+        elif line[:1] == "b":
+            values[words[1]] = int(words[0][1:], 2)
+        elif line[:1] in ("0", "1"):
+            values[line[1:]] = int(line[0])
+    return [values[codes[signal]] for signal in signals]
+
+
+@pytest.mark.sim
+def test_a_failure_shows_the_line_of_the_test_alone(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rtl_sim
+) -> None:
+    monkeypatch.setenv("HEADRACE_CACHE", str(CACHE))
+    manifest = designs.broken(tmp_path / "design", "deadlock")
+    with pytest.raises(DeadlockError):
+        rtl_sim(manifest, {"x": np.zeros((2, 6), int)}, timeout_cycles=200)
+    designs.pass_through(tmp_path / "refused", "refused")
+    (source,) = (tmp_path / "refused").glob("**/*.sv")
+    source.write_text(source.read_text().replace("endmodule", "no syntax\nendmodule"))
+    pytester.makepyfile(
+        f"""
+        import numpy as np
+        def test_deadlock(rtl_sim):
+            x = np.zeros((2, 6), int)
+            rtl_sim({str(manifest.root)!r}, {{"x": x}}, expected={{"y": x + 1}}, timeout_cycles=200)
+        def test_refused(rtl_sim):
+            rtl_sim({str(tmp_path / "refused")!r}, {{"x": np.zeros((1, 4), int)}})
+        """
+    )
+    result = pytester.runpytest_inprocess("--rtl-artifacts=kept")
+    result.assert_outcomes(failed=2)
+    text = result.stdout.str()
+    assert "def simulate(" not in text
+    assert "def run_tool(" not in text
+    result.stdout.fnmatch_lines(["*DeadlockError: design *no word moved*", "*report, vectors and waveform: kept*"])
+    result.stdout.fnmatch_lines(["*BuildError: *", "*syntax error*", "*report, vectors: kept*test_refused"])
+    assert "syntax error" in next((pytester.path / "kept").glob("*refused/report.txt")).read_text()
+
+
+@pytest.mark.parametrize("options", [(), ("--require-sim",)])
+def test_a_missing_simulator_is_said_once(pytester: pytest.Pytester, tmp_path: Path, options: tuple[str, ...]) -> None:
+    manifest = designs.pass_through(tmp_path / "design", "plain")
+    pytester.makepyfile(
+        f"""
+        import numpy as np
+        def test_design(rtl_sim, monkeypatch):
+            monkeypatch.setenv("PATH", {str(tmp_path)!r})
+            rtl_sim({str(manifest.root)!r}, {{"x": np.zeros((1, 4), int)}}, cache={str(tmp_path / "cache")!r})
+        """
+    )
+    result = pytester.runpytest_inprocess("-rs", *options)
+    result.assert_outcomes(**{"failed" if options else "skipped": 1})
+    assert "During handling" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["*--require-sim: no C++ compiler*" if options else "SKIPPED*no C++ compiler*"])
 
 
 @pytest.mark.sim
