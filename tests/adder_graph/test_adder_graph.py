@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -22,7 +22,8 @@ from headrace.ir import IntRange
 Int = NDArray[np.int64]
 RANGES = (
     IntRange(0, 1), IntRange(0, 7), IntRange(0, 15), IntRange(-8, 7), IntRange(-7, 7), IntRange(-1, 0),
-    IntRange(2, 5), IntRange(-7, -3), IntRange(0, 255), IntRange(-3, 11), IntRange(5, 5), IntRange(-1, 1, bipolar=True),
+    IntRange(2, 5), IntRange(-7, -3), IntRange(0, 255), IntRange(-3, 9), IntRange(-3, 11), IntRange(5, 5),
+    IntRange(-1, 1, bipolar=True),
 )  # fmt: skip
 
 
@@ -58,6 +59,75 @@ def test_graphs_equal_the_product_and_are_proved(inputs: int, columns: int, x: I
     prove(graph, weights, bias)
     u = vectors(x, inputs, rng, weights)
     assert np.array_equal(graph.execute(u), u @ weights + bias)
+
+
+@pytest.mark.parametrize(
+    ("x", "weights"),
+    [
+        (IntRange(-3, 9), [[3], [-3]]),
+        (IntRange(-3, 9), [[3, -7], [-1, -7]]),
+        (IntRange(-3, 9), [[-2, 7, 0, -2], [0, -7, 0, 0], [0, 0, -7, 6]]),
+    ],
+)
+def test_a_multiple_of_one_shared_sum(x: IntRange, weights: list[list[int]]) -> None:
+    """The sum has more bits than its range needs, because its codes do not begin at 0."""
+    matrix, bias = np.array(weights), np.zeros(len(weights[0]), np.int64)
+    graph = solve(matrix, x, bias)
+    prove(graph, matrix, bias)
+    u = np.array(list(product(range(x.lo, x.hi + 1), repeat=len(matrix))))
+    assert np.array_equal(graph.sums(u), u @ matrix)
+
+
+@pytest.mark.parametrize(
+    ("x", "weights", "bias"),
+    [
+        (IntRange(-8, 7), [[-13, 83, 91], [2, 13, -38]], 0),
+        (IntRange(0, 255), [[-1, -6, -5, -6], [7, 3, -6, -3]], 0),
+        (IntRange(-8, 7), [[-1, -2, -6], [-6, -4, -7], [-4, -1, -2], [-6, -5, -8]], 0),
+        (IntRange(0, 255), [[-6, 8, 6, -8, -6, -4, 1], [-1, 3, -6, 3, -7, -4, 8], [-8, 8, -4, 2, 8, -5, -7]], 7),
+        (IntRange(0, 3), [[-23, -33, 16, 66, -72], [-74, -36, 35, 3, 81], [48, 32, 100, 4, -49]], -9),
+    ],
+)
+def test_ones_that_are_added_late_leave_chains_as_they_are(x: IntRange, weights: list[list[int]], bias: int) -> None:
+    matrix = np.array(weights)
+    constants = np.full(len(weights[0]), bias)
+    graph = solve(matrix, x, constants)
+    assert all(adder.fits_chain for adder in graph.adders if isinstance(adder, RowAdder))
+    prove(graph, matrix, constants)
+
+
+def test_random_matrices_are_proved() -> None:
+    """:func:`solve` raises where its proof fails."""
+    draw_and_solve(np.random.default_rng(23), 150)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_random_matrices_are_proved_many(seed: int) -> None:
+    draw_and_solve(np.random.default_rng(seed), 2000)
+
+
+def draw_and_solve(rng: np.random.Generator, count: int) -> None:
+    """Small matrices, sparse ones among them, with constants, rounding and totals that callers know to be narrower."""
+    for _ in range(count):
+        x = RANGES[rng.integers(len(RANGES))]
+        inputs, columns = rng.integers(1, 12), rng.integers(1, 9)
+        most = rng.choice([1, 2, 8, 100])
+        weights = rng.integers(-most, most, (inputs, columns), endpoint=True)
+        weights *= rng.random(weights.shape) < rng.choice([0.5, 1.0])
+        bias = rng.integers(-100, 100, columns)
+        rounding = Rounding(int(rng.integers(6)), int(rng.integers(1, 8))) if rng.random() < 0.2 else None
+        total = None
+        if rounding is None and not x.bipolar and rng.random() < 0.3:  # some inputs are always at one end
+            some = weights * (rng.random(inputs) < 0.6)[:, np.newaxis]
+            rest = (weights - some).sum(axis=0) * x.lo + bias
+            low = np.minimum(some * x.lo, some * x.hi).sum(axis=0) + rest
+            high = np.maximum(some * x.lo, some * x.hi).sum(axis=0) + rest
+            total = IntRange(int(low.min()), int(high.max()))
+        graph = solve(weights, x, bias, rounding, effort=int(rng.choice([1, 500])), total=total)
+        if total is None and rounding is None:
+            u = vectors(x, int(inputs), rng, weights)
+            assert np.array_equal(graph.sums(u), u @ weights + bias)
 
 
 @pytest.mark.parametrize("x", RANGES, ids=str)

@@ -1,6 +1,7 @@
 """Products with constant matrices as graphs of shared adders.
 
-:func:`solve` finds a graph, :func:`prove` shows that it is right for every input, :func:`pipeline` places registers.
+:func:`solve` finds a graph and has it proved, :func:`prove` shows that a graph is right for every input,
+:func:`pipeline` places registers.
 Pure integers; knows nothing of layers or templates.
 """
 

@@ -151,7 +151,7 @@ class Builder:
         modulus = 1 << bits
         if not terms:
             return Operand(CONSTANT, constant=bias % modulus)
-        if len(terms) == 1:
+        if len(terms) == 1 and (abs(terms[0].weight) == 1 or self.width[terms[0].node] <= TABLE_BITS):
             return self._single(terms[0], bias, bits)
         words, constant = self.words(terms)
         parts, end = self._planned(words, bias + constant, bits, limit)

@@ -8,7 +8,7 @@ complemented, which costs nothing in front of a chain.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import accumulate
@@ -53,6 +53,16 @@ class Plan:
     def tops(self) -> list[int]:
         """A bound of the accumulator before the first step and after every step."""
         return list(accumulate((step.most for step in self.steps), initial=_most(self.start)))
+
+    @property
+    def fits_chains(self) -> bool:
+        """Whether nothing is added to the accumulator below the bit at which the chain of a step begins."""
+        there = [bool(digit) for digit in self.start]
+        for step, top in zip(self.steps, self.tops()[1:], strict=True):
+            if any(p and q for p, q in zip(there, step.row[: step.low], strict=False)):
+                return False
+            there = [True] * top.bit_length()
+        return True
 
 
 def plan(words: Sequence[Word], constant: int, bits: int, patient: bool) -> Plan:
@@ -185,20 +195,26 @@ class _Heap:
                 found.depth += 1
 
     def _placed(self, found: Plan, k: int) -> bool:
+        """Put a one of weight k into a row that has room for it; whether there is such a row."""
+        for row in self._room(found, k):
+            row[k] = ONE
+            if found.fits_chains:  # it may make an accumulator wider than a later row begins at
+                return True
+            row[k] = None
+        return False
+
+    def _room(self, found: Plan, k: int) -> Iterator[list[Digit | None]]:
+        """The rows that have nothing of weight k, those first where it costs least."""
         tops = found.tops()
         for step, top in zip(reversed(found.steps[1:]), reversed(tops[1:-1]), strict=True):
             if top >> k == 0 and step.row[k] is None:
-                step.row[k] = ONE
-                return True
+                yield step.row
         first = found.steps[0] if found.steps else Step([None] * self.bits, self.bits, None)
         if found.start[k] is None and (first.row[k] is None or k > first.low):
-            found.start[k] = ONE
-            return True
+            yield found.start
         for step in found.steps:
             if step.row[k] is None and k > step.low:
-                step.row[k] = ONE
-                return True
-        return False
+                yield step.row
 
 
 def as_row(digits: Sequence[Digit | None], width: int) -> Row:

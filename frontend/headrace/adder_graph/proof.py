@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from headrace.adder_graph.graph import CONSTANT, AdderGraph, Int, Operand
 from headrace.adder_graph.rows import Digit, RowAdder, Wire, whole
+from headrace.ir import IntRange
 
 
 @dataclass(frozen=True)
 class _Meaning:
-    """A value that is ``sums @ u + offset`` of the input codes u: exactly, from ``lo`` to ``hi``, or modulo ``2**bits``
-    (``exact`` is false)."""
+    """A value that is ``sums @ u + offset`` of the input codes u: exactly, or modulo ``2**bits`` (``exact`` is false).
+
+    Its codes are from ``lo`` to ``hi``. Where the sum of inputs is none (``known`` is false) or is right modulo a power
+    of two only, ``row`` are its digits, which are the value exactly if it does not overflow (``fits``).
+    """
 
     sums: Int
     offset: int
@@ -21,12 +25,23 @@ class _Meaning:
     hi: int
     bits: int
     exact: bool
+    known: bool = True
     row: RowAdder | None = None
-    """Its digits, while they are not known to be a sum of inputs."""
+    fits: bool = False
+
+    def reaches(self, factor: int, modulus: int) -> bool:
+        """Whether *factor* times the value, where that is right modulo ``2**bits``, is right modulo *modulus*."""
+        return (factor << self.bits) % modulus == 0
 
 
-def prove(graph: AdderGraph, weights: Int, bias: Int) -> None:
+def prove(graph: AdderGraph, weights: Int, bias: Int, total: IntRange | None = None) -> None:
     """Show that the sums of *graph* are ``x @ weights + bias`` for every x in range.
+
+    Args:
+        graph: what computes the sums, ``graph.inputs`` integers in ``graph.x`` to one sum a column.
+        weights: ``(inputs, columns)``.
+        bias: ``(columns,)``.
+        total: range that the caller knows to hold the sums; without one, what x in range gives.
 
     Every node is a sum of inputs and a constant; its exact range says whether its width holds it, or it is right modulo
     a power of two, which has to reach as far as what reads it. An accumulator that has taken in some digits of a count
@@ -56,22 +71,25 @@ def prove(graph: AdderGraph, weights: Int, bias: Int) -> None:
             excess, offset = np.zeros_like(excess), offset + codes[0] * int(excess.sum())
         if np.any(excess % modulus) or (offset - int(wanted)) % modulus:
             raise ValueError(f"column {column} is not the product with column {column} of the matrix")
-        y = _range(scale * weights[:, column], codes)
+        lo, hi = (end + int(wanted) for end in _range(scale * weights[:, column], codes))
+        lo, hi = (lo, hi) if total is None else (max(lo, total.lo), min(hi, total.hi))
         lowest = -(modulus // 2) if graph.total.signed else 0
-        if y[0] + wanted < lowest or y[1] + wanted >= lowest + modulus:
+        if lo < lowest or hi >= lowest + modulus:
             raise ValueError(f"column {column} does not fit {graph.bits} bits")
 
 
 def _row(adder: RowAdder, nodes: list[_Meaning], codes: tuple[int, int]) -> _Meaning:
     """What *adder* is: a sum of inputs, or what its digits are."""
     sums, offset, open_ = _Digits(nodes, 1 << adder.width).resolve(adder)
-    if not open_:
-        return _node(sums, offset, adder.width, codes)
+    node = _node(sums, offset, adder.width, codes)
+    if node.exact and not open_:
+        return node
     most = adder.most
     first = {digit.wires[0].node for digit in adder.a if digit and digit.wires}
-    if len(first) == 1 and adder.a == whole(node := first.pop(), nodes[node].bits):
-        most -= (1 << nodes[node].bits) - 1 - nodes[node].hi
-    return _Meaning(sums, 0, 0, most, adder.width, most < 1 << adder.width, adder)
+    if len(first) == 1 and adder.a == whole(before := first.pop(), nodes[before].bits):
+        most -= (1 << nodes[before].bits) - 1 - nodes[before].hi
+    top = (1 << adder.width) - 1
+    return replace(node, lo=0, hi=min(most, top), exact=False, known=not open_, row=adder, fits=most <= top)
 
 
 class _Digits:
@@ -123,13 +141,16 @@ class _Digits:
         for node in sorted(self.wires, reverse=True):
             known, bits = self.nodes[node], self.wires[node]
             factor = self._factor(bits, known.bits)
-            if factor is None or not (known.exact or (factor << known.bits) % self.modulus == 0):
+            if factor is None:
                 continue
-            del self.wires[node]
-            if known.row is not None:
+            reaches = known.reaches(factor, self.modulus)
+            if known.exact or (known.known and reaches):
+                self.sums, self.offset = self.sums + factor * known.sums, self.offset + factor * known.offset
+            elif known.row is not None and (known.fits or reaches):
                 self._add(known.row, factor)
             else:
-                self.sums, self.offset = self.sums + factor * known.sums, self.offset + factor * known.offset
+                continue
+            del self.wires[node]
             return True
         return False
 
@@ -148,9 +169,10 @@ def _range(sums: Int, codes: tuple[int, int]) -> tuple[int, int]:
 def _node(sums: Int | int, offset: int, width: int, codes: tuple[int, int]) -> _Meaning:
     form = np.asarray(sums, np.int64)
     lo, hi = (end + offset for end in _range(form, codes)) if form.ndim else (offset, offset)
-    exact = lo >> width == hi >> width
-    turn = lo >> width << width if exact else 0
-    return _Meaning(form, offset - turn, lo - turn, hi - turn, width, exact)
+    if lo >> width != hi >> width:
+        return _Meaning(form, offset, 0, (1 << width) - 1, width, exact=False)
+    turn = lo >> width << width
+    return _Meaning(form, offset - turn, lo - turn, hi - turn, width, exact=True)
 
 
 def _operand(operand: Operand, nodes: list[_Meaning], width: int, where: str) -> tuple[Int, int]:
@@ -158,15 +180,15 @@ def _operand(operand: Operand, nodes: list[_Meaning], width: int, where: str) ->
     if operand.node == CONSTANT:
         return np.zeros_like(nodes[0].sums), operand.constant
     node = nodes[operand.node]
-    if node.row is not None:
+    if not node.known:
         raise ValueError(f"{where} reads node {operand.node}, which is not a sum of inputs")
+    if not node.exact and (operand.table is not None or node.bits + operand.shift < width):
+        raise ValueError(f"{where} reads node {operand.node}, which is right modulo 2**{node.bits} only")
     weight, offset = 1, 0
     if operand.inverted:
         weight, offset = -1, (1 << node.bits) - 1
     elif operand.table is not None:
         weight, offset = _line(operand.table, node, width - operand.shift, where)
-    if not node.exact and (operand.table is not None or node.bits + operand.shift < width):
-        raise ValueError(f"{where} reads node {operand.node}, which is right modulo 2**{node.bits} only")
     sums: Int = weight * node.sums << operand.shift
     return sums, (weight * node.offset + offset << operand.shift) + operand.constant
 

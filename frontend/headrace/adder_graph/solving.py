@@ -10,6 +10,7 @@ from headrace.adder_graph.building import TABLE_BITS, build
 from headrace.adder_graph.digits import digit_counts
 from headrace.adder_graph.graph import AdderGraph, Int, Rounding
 from headrace.adder_graph.pipelining import least_stages
+from headrace.adder_graph.proof import prove
 from headrace.adder_graph.sharing import COUNTING, common_part, share
 from headrace.ir import IntRange
 
@@ -37,7 +38,7 @@ def solve(
     slack: int = SLACK,
     total: IntRange | None = None,
 ) -> AdderGraph:
-    """A graph of shared adders for ``x @ weights + bias``. The same arguments give the same graph.
+    """A graph of shared adders for ``x @ weights + bias``, proved for every x. The same arguments give the same graph.
 
     Args:
         weights: ``(inputs, columns)``.
@@ -45,14 +46,17 @@ def solve(
         bias: one value a column, 0 without.
         rounding: applied to the sums; its own rounding constant is part of ``bias``.
         effort: more of it is slower and finds smaller graphs.
-        total: range that holds the sums; their exact range without one.
         slack: how much deeper than the shallowest sums may be where that makes them smaller.
+        total: range that holds the sums; their exact range without one.
+
+    Raises:
+        ValueError: the proof fails, which is an error of the search.
     """
     weights = np.asarray(weights, np.int64)
     bias = np.zeros(weights.shape[1], np.int64) if bias is None else np.asarray(bias, np.int64)
     scale, origin = (2, -1) if x.bipolar else (1, -(1 << (x.bits - 1)) if x.signed else 0)
     constants = bias + origin * weights.sum(axis=0)
-    total = sum_range(weights, x, bias) if total is None else total
+    known, total = total, sum_range(weights, x, bias) if total is None else total
     if rounding is not None:  # the clamp needs a sign, and a bit above those that it keeps
         top = 1 << (rounding.shift + rounding.bits)
         total = IntRange(min(total.lo, -top), max(total.hi, top - 1))
@@ -67,7 +71,9 @@ def solve(
         sharing = share(scale * weights, spans, common, TABLE_BITS, seed=k or None, price=price)
         return replace(build(sharing, x, constants, total, slack), rounding=rounding)
 
-    return min(map(tried, range(tries)), key=cost)
+    found = min(map(tried, range(tries)), key=cost)
+    prove(found, weights, bias, known)
+    return found
 
 
 def cost(graph: AdderGraph) -> float:
