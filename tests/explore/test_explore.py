@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import os
+import shlex
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,7 +37,7 @@ from headrace.explore import (
 )
 from headrace.explore import processes as processes_module
 from headrace.explore import runners as runners_module
-from headrace.explore.exploration import points_of
+from headrace.explore.exploration import build_command, points_of
 from headrace.explore.numbers import from_number, number
 from headrace.explore.page import Axis, Plot
 from headrace.explore.table import print_exploration
@@ -82,6 +86,27 @@ def test_a_sweep(models: dict[str, Path], tmp_path: Path) -> None:
     assert [float(row["lut"]) for row in rows] == [r.measures["lut"] for r in found.results]
     assert [row["pareto"] == "true" for row in rows] == [k in found.front for k in range(4)]
     assert "<circle" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_the_best_can_be_built(models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the command on the page, to the design that was evaluated."""
+    settings = {"clock_mhz": 100, "target_fps": [1e6, None], "MVAU.style": "table"}
+    found = explore(sweep_of(models, settings=settings), tmp_path / "out", Here())
+    page = html.unescape((tmp_path / "out" / "index.html").read_text())
+    monkeypatch.chdir(tmp_path)
+    for index in found.front:
+        result = found.results[index]
+        command = build_command(result, tmp_path / "out")
+        assert f"<pre>{command}</pre>" in page
+        program, *arguments = shlex.split(command)
+        assert program == "headrace"
+        subprocess.run(
+            [sys.executable, "-c", "from headrace.cli import main; main()", *arguments, "--stop-step", "estimate"],
+            check=True,
+        )
+        rates = json.loads(Path("build/report/estimate_network_performance.json").read_text())
+        assert rates["estimated_throughput_fps"] == result.measures["fps"]
+        assert json.loads(Path("build/build.json").read_text())["folding"] == {"Defaults": {"style": {"MVAU": "table"}}}
 
 
 def test_finished_points_are_not_done_again(models: dict[str, Path], tmp_path: Path) -> None:
@@ -337,7 +362,7 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
     found = Exploration([result], {"fps": "max", "lut": "min"})
     from headrace.explore.page import result_files
 
-    files = result_files(found)
+    files = result_files(found, Path("out"))
     assert "<script>" not in files["index.html"]
     assert "'=cmd()" in files["explore.csv"]
     assert Plot.of(found) is not None
@@ -356,7 +381,7 @@ def test_many_points_with_one_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\nm: lost\n" in shown
     from headrace.explore.page import result_files
 
-    page = result_files(found)["index.html"]
+    page = result_files(found, Path("out"))["index.html"]
     assert (page.count("too fast"), page.count('href="#failure-1"'), page.count('href="#failure-2"')) == (1, 6, 1)
     assert "m target_fps=5" in page
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 from itertools import product
+from pathlib import Path
 
 import pytest
 from fuzz.mutations import NAMES
@@ -32,7 +33,7 @@ class Page(HTMLParser):
 
 
 def files(*results: Result) -> dict[str, str]:
-    return result_files(Exploration(results, {"fps": "max", "lut": "min"}))
+    return result_files(Exploration(results, {"fps": "max", "lut": "min"}), Path("out"))
 
 
 def point(model: str, setting: str = "", fps: float = 1.0, lut: float = 1.0) -> Result:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from models import quantized_mlp
 
 from headrace.errors import InputError
-from headrace.explore import Exploration, LocalRunner, Sweep, explore, read_sweep
+from headrace.explore import Exploration, Point, Result, Sweep, evaluate, explore, read_sweep
 
 SCRIPT = """
 import onnx
@@ -33,6 +34,13 @@ def mnist(bits, seed=0, form="proto"):
 """
 
 
+class Here:
+    """Evaluates in this process."""
+
+    def run(self, points: Sequence[Point]) -> Iterator[Result]:
+        return map(evaluate, points)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     files = {}
@@ -46,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
 
 def swept(folder: Path, models: str, settings: str = "target_fps: [1e6, 1e7]", **more: Any) -> Exploration:
     (folder / "sweep.yaml").write_text(f"models: {models}\nsettings: {{{settings}}}\n")
-    return explore(read_sweep(folder / "sweep.yaml"), folder / "out", LocalRunner(jobs=1), **more)
+    return explore(read_sweep(folder / "sweep.yaml"), folder / "out", Here(), **more)
 
 
 def test_bit_widths_are_swept(folder: Path) -> None:

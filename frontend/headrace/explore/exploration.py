@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from headrace.build.arrays import read_arrays
+from headrace.build.config import BuildConfig
 from headrace.build.journal import Journal
 from headrace.build.output import named_folder
 from headrace.build.validation import check_labels, read_labels
@@ -24,6 +26,8 @@ from headrace.whole_files import write_whole
 RESULTS = "explore.json"
 POINTS = "points"
 MODELS = "models"
+CONFIGS = "configs"
+"""Folders of results, of models that were made, and of the settings of each point."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def points_of(sweep: Sweep, folder: Path, journal: Journal | None = None) -> lis
     combinations = list(zip(sweep.combinations(), sweep.labels(), strict=True))  # checked before models are made
     shared = (sweep.evaluate, sweep.family, sweep.frames, inputs, classes)
     return [
-        Point(model.model, {**model.labels, **labels}, model.proto, settings, *shared, error=model.error)
+        Point(model.model, {**model.labels, **labels}, model.proto, settings, *shared, model.error, str(model.file))
         for model in variants(sweep.models, folder, journal or Journal())
         for settings, labels in combinations
     ]
@@ -131,7 +135,8 @@ def explore(
     folder, journal = named_folder(output_dir, "output_dir"), journal or Journal()
     try:
         points = points_of(sweep, folder / MODELS, journal)
-        (folder / POINTS).mkdir(parents=True, exist_ok=True)
+        for name in (POINTS, CONFIGS):
+            (folder / name).mkdir(parents=True, exist_ok=True)
         known = {point.key: _kept(folder, point) for point in points if not point.error}
         wanted = list({p.key: p for p in points if not p.error and known[p.key] is None}.values())
         reused = len(known) - len(wanted)
@@ -143,13 +148,25 @@ def explore(
                 journal.progress(f"{result.title}: {'no result' if result.error else 'done'}", done, len(known))
             note(f"{counted(len(wanted), 'point')} evaluated, {reused} were there")
         results = [known.get(p.key) or Result(p.key, p.model, p.labels, error=p.error) for p in points]
-        labelled = [replace(r, model=p.model, labels=p.labels) for r, p in zip(results, points, strict=True)]
-        found = Exploration(labelled, sweep.objectives, reused)
-        for name, text in {RESULTS: found.json(), **result_files(found)}.items():
+        named = [replace(r, model=p.model, labels=p.labels, file=p.file) for r, p in zip(results, points, strict=True)]
+        found = Exploration(named, sweep.objectives, reused)
+        configs = {f"{CONFIGS}/{point.key}.json": _config(point) for point in points}
+        for name, text in {**configs, RESULTS: found.json(), **result_files(found, folder)}.items():
             write_whole(folder / name, text)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
     return found
+
+
+def _config(point: Point) -> str:
+    """The settings of *point* as a file that a build takes."""
+    return BuildConfig.checked(**point.settings).model_dump_json(indent=2, exclude_defaults=True) + "\n"
+
+
+def build_command(result: Result, folder: Path) -> str:
+    """What builds a point whose results are in *folder*, for a shell."""
+    config = folder / CONFIGS / f"{result.key}.json"
+    return shlex.join(["headrace", "build", result.file, "--config", str(config), "-o", "build"])
 
 
 def _kept(folder: Path, point: Point) -> Result | None:

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Annotated
@@ -109,12 +109,14 @@ class Variant:
         labels: arguments that it was made with, as tables show them; those that do not vary are left out.
         proto: the ONNX model, serialised.
         error: why there is none; empty when there is.
+        file: that it is in.
     """
 
     model: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-    proto: bytes = b""
-    error: str = ""
+    labels: Mapping[str, str]
+    proto: bytes
+    error: str
+    file: Path
 
 
 def variants(sources: Mapping[str, Path | MadeModel], folder: Path, journal: Journal) -> list[Variant]:
@@ -140,7 +142,7 @@ def variants(sources: Mapping[str, Path | MadeModel], folder: Path, journal: Jou
                 journal.progress(f"{path.stem}: {'no model' if path in errors else 'made'}", done, len(missing))
             note(f"{counted(len(missing) - len(errors), 'model')} made")
     return [
-        Variant(origin.model, origin.labels, b"" if error else _serialised(origin.path), error)
+        Variant(origin.model, origin.labels, b"" if error else _serialised(origin.path), error, origin.path)
         for origin, error in ((origin, errors.get(origin.path, "")) for origin in wanted)
     ]
 

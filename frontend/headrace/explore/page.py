@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headrace.build.page import page_environment, shown_name
 from headrace.errors import printable
-from headrace.explore.exploration import Exploration
+from headrace.explore.exploration import Exploration, build_command
 from headrace.explore.numbers import number
 from headrace.explore.point import Result
 
@@ -133,21 +133,23 @@ def varied(found: Exploration) -> list[str]:
     return list(dict.fromkeys(name for result in found.results for name in result.labels))
 
 
-def result_files(found: Exploration) -> dict[str, str]:
-    """``explore.csv`` and ``index.html``."""
-    return {"explore.csv": _csv(found), "index.html": _page(found)}
+def result_files(found: Exploration, folder: Path) -> dict[str, str]:
+    """``explore.csv`` and ``index.html``, for a *folder*."""
+    return {"explore.csv": _csv(found), "index.html": _page(found, folder)}
 
 
 def _csv(found: Exploration) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     measures, settings, front = columns(found), varied(found), set(found.front)
-    writer.writerow([_cell(name) for name in ("model", *settings, *measures, "exact", "pareto", "bottleneck", "error")])
+    writer.writerow(
+        [_cell(name) for name in ("model", *settings, *measures, "exact", "pareto", "bottleneck", "error", "key")]
+    )
     for index, result in enumerate(found.results):
         cells = [result.model, *(result.labels.get(name, "") for name in settings)]
         numbers = [result.measures.get(name, "") for name in measures]
         exact = "" if result.exact is None else str(result.exact).lower()
-        end = [exact, str(index in front).lower(), result.bottleneck, result.error]
+        end = [exact, str(index in front).lower(), result.bottleneck, result.error, result.key]
         writer.writerow([_cell(cell) for cell in (*cells, *numbers, *end)])
     return text.getvalue()
 
@@ -160,12 +162,13 @@ def _cell(value: object) -> object:
     return f"'{text}" if text[:1] in tuple("=+-@") else text
 
 
-def _page(found: Exploration) -> str:
+def _page(found: Exploration, folder: Path) -> str:
     context = {
         "found": found,
         "plot": Plot.of(found),
         "measures": columns(found),
         "settings": varied(found),
         "front": set(found.front),
+        "commands": {index: build_command(found.results[index], folder) for index in found.front},
     }
     return page_environment(_PAGES, number).get_template("explore.html.j2").render(context)

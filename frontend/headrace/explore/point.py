@@ -37,6 +37,7 @@ class Point:
         frames: random frames that are simulated.
         inputs, classes: labelled data for the accuracy, or nothing.
         error: why there is no model; empty when there is.
+        file: of the model.
     """
 
     model: str
@@ -49,6 +50,7 @@ class Point:
     inputs: Mapping[str, Array] = field(default_factory=dict)
     classes: Array | None = None
     error: str = ""
+    file: str = ""
 
     @cached_property
     def key(self) -> str:
@@ -88,6 +90,7 @@ class Result:
         bottleneck: the slowest layer.
         error: why there is no (complete) result; empty when there is.
         seconds: that it took.
+        file: of the model; with the settings that are kept beside the result it can be built.
     """
 
     key: str
@@ -98,6 +101,7 @@ class Result:
     bottleneck: str = ""
     error: str = ""
     seconds: float = 0.0
+    file: str = ""
 
     @property
     def title(self) -> str:

@@ -34,7 +34,7 @@ SETTINGS = (
 )  # fmt: skip
 """Settings of a build that change the design."""
 
-COLUMNS = ("model", "exact", "pareto", "bottleneck", "error")
+COLUMNS = ("model", "exact", "pareto", "bottleneck", "error", "key")
 """Columns of the table besides settings and measures."""
 
 
