@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from itertools import combinations
@@ -17,10 +18,12 @@ from headrace.build import build
 from headrace.build.design import Design
 from headrace.build.drawing import Arrow, Box, draw
 from headrace.build.placement import HEIGHT, WIDTH, place
-from headrace.build.report import end_boxes, kinds_text, layer_rows, not_simulated
+from headrace.build.report import end_boxes, kinds_text, layer_rows, not_simulated, renewed_report
 from headrace.build.summary import layer_table
 from headrace.errors import counted
 from headrace.ingest import from_proto
+from headrace.schedule.streams import layers
+from headrace.synth.results import Synthesis, UnitResult, Utilisation
 
 RESIDUAL = [("stem", "fork"), ("fork", "a"), ("a", "b"), ("b", "join"), ("fork", "join"), ("join", "end")]
 U_SHAPE = [
@@ -104,11 +107,11 @@ def test_ends_of_a_model_with_several() -> None:
 
 def test_no_claim_of_a_simulation() -> None:
     assert not_simulated("rtl") == (
-        "The generated SystemVerilog was not simulated in this build: headrace run MODEL --mode rtl does it."
+        "The generated SystemVerilog was not simulated in this build: `headrace profile OUT` does it."
     )
     assert "C++ was not simulated" in not_simulated("hls")
     assert "--mode hls" in not_simulated("hls")
-    assert "--mode rtl" in not_simulated("both")
+    assert "headrace profile OUT" in not_simulated("both")
     assert "--mode hls" in not_simulated("both")
     assert "C++ was not simulated" in not_simulated("both", {"SystemVerilog"})
     assert not_simulated("rtl", {"SystemVerilog"}) == "What is generated was simulated in this build, too."
@@ -153,3 +156,30 @@ def test_layers_made_in_cpp_are_marked(tiny_model: Path, tmp_path: Path) -> None
     assert "MVAU (HLS IP) PE=1" in page  # in the drawing
     marked = layer_table(design).columns[1]
     assert [str(cell) for cell in marked.cells].count("MVAU (HLS IP)") == 1
+
+
+def test_what_the_page_says_of_a_design(tiny_model: Path, tmp_path: Path) -> None:
+    """Styles, work, what there is to fit into, UltraRAM that was synthesised, and a way to every section."""
+    design = build(tiny_model, tmp_path / "out", fit_part="xc7z020", resource_limits={"lut": 20_000})
+    folder = tmp_path / "out"
+    data = json.loads((folder / "report" / "report.json").read_text())
+    assert data["available"] == {"lut": 20_000, "ff": 106_400, "dsp": 220, "bram18": 280, "uram": 0}
+    styles = {row["layer"]["name"]: row["style"] for row in data["rows"]}
+    found = layers(design.hardware.graph)
+    assert styles == {name: layer.style_in_use for name, layer in found.items()}
+    assert styles["fc0"] == found["fc0"].arithmetic
+    page = (folder / "report" / "index.html").read_text()
+    assert f'<small class="soft">{styles["fc0"]}</small>' in page
+    assert "Of the part xc7z020, with the limits given<" in page
+    assert f"<dt>Products a frame</dt><dd>{12 * 8 + 8 * 5} " in page
+    assert set(re.findall(r'<a href="#([a-z-]+)">', page)) == set(re.findall(r'<h2 id="([a-z-]+)">', page))
+    assert ">URAM</th>" not in page
+    used = UnitResult("fc0", "MVAU", Utilisation(lut=7, uram=4321))
+    (folder / "synthesis.json").write_text(Synthesis("xcup", "yosys", design.plan.digest, False, (used,)).json())
+    page = renewed_report(design, folder)["report/index.html"]
+    assert page.count(">URAM</th>") == 2
+    assert '<td class="num">4,321</td>' in page
+    rows = re.findall(r"<tr.*?</tr>", page[page.index('<table class="units">') :], re.DOTALL)
+    table = rows[: next(k for k, row in enumerate(rows) if "of the part" in row.lower()) + 1][2:]
+    cells = [sum(int(n or 1) for n in re.findall(r'<t[dh](?:[^>]*?colspan="(\d+)")?', row)) for row in table]
+    assert set(cells) == {15}

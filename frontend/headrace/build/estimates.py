@@ -78,10 +78,15 @@ def _counts(design: Design) -> Data:
     """Operations a frame and parameters, by their types."""
     keys = layer_keys(design)
     found = {keys[node]: counts for node, layer in layers(design.hardware.graph).items() if (counts := layer.counts)}
+    return {**found, "total": network_counts(design.hardware.graph)}
+
+
+def network_counts(hardware: Graph) -> dict[str, int]:
+    """Operations a frame and parameters of all layers, by their types."""
     total = Counter[str]()
-    for counts in found.values():
-        total.update(counts)
-    return {**found, "total": dict(total)}
+    for layer in layers(hardware).values():
+        total.update(layer.counts)
+    return dict(total)
 
 
 def hardware_config(design: Design) -> Data:

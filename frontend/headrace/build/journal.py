@@ -68,6 +68,11 @@ class Journal:
         if self._notes:
             self._notes[-1] = "; ".join(part for part in (self._notes[-1], text) if part)
 
+    def note_nothing(self) -> None:
+        """Say that the running step had nothing to do, unless it has said something."""
+        if self._notes and not self._notes[-1]:
+            self._notes[-1] = "nothing to do"
+
     def progress(self, text: str, done: int = 0, total: int = 0) -> None:
         """Say how far the running step has come: *done* of *total* parts, where that is known."""
         if self._listener is not None:

@@ -42,8 +42,13 @@ def page_environment(folder: Path, number: Callable[[float], str]) -> Environmen
         lstrip_blocks=True,
     )
     environment.filters.update(number=number, printable=printable, counted=counted)
-    environment.filters.update(name=shown_name, breakable=_breakable)
+    environment.filters.update(name=shown_name, breakable=_breakable, commands=_commands)
     return environment
+
+
+def _commands(text: str) -> Markup:
+    """A text with what stands between backquotes as code."""
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _breakable(name: str) -> Markup:

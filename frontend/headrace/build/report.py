@@ -6,14 +6,17 @@ import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 from pydantic import TypeAdapter
 
+from headrace import __version__
 from headrace.build.bitstreams import Bitstream, read_bitstreams
 from headrace.build.drawing import Arrow, Box, draw
+from headrace.build.estimates import network_counts
 from headrace.build.journal import StepRecord
 from headrace.build.output import write_files
 from headrace.build.page import page_environment
@@ -47,7 +50,7 @@ class LayerRow:
     """One hardware layer: its performance, the streams it reads and writes, and its part of the interval.
 
     ``moves`` says that it hands on what it reads: a FIFO, a width converter; ``ip`` that it is made in C++, an IP of
-    high-level synthesis between layers in SystemVerilog.
+    high-level synthesis between layers in SystemVerilog; ``style`` of which ways a layer in SystemVerilog is made.
     """
 
     layer: LayerPerformance
@@ -56,6 +59,7 @@ class LayerRow:
     share: float
     moves: bool
     ip: bool = False
+    style: str = ""
 
     @property
     def kind(self) -> str:
@@ -76,7 +80,8 @@ class Report:
     differently; ``host`` says what of the model is not in the hardware, and why; ``synthesis`` is what synthesis tools
     made of the design, ``profile`` where it spent its time in simulation, ``bitstreams`` what they made of
     it for boards, ``validation`` how accurate it is, when these were run; ``control`` is the address map of its control
-    interface, where it has one.
+    interface, where it has one. ``counts`` are operations a frame and parameters by type; ``available`` are the
+    resources of what the design is to fit, ``available_in`` its name; ``version`` is that of Headrace.
     """
 
     name: str
@@ -96,6 +101,10 @@ class Report:
     bitstreams: Sequence[Bitstream] = ()
     control: Mapping[str, Any] | None = None
     validation: Validation | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    available: Mapping[str, float] = field(default_factory=dict)
+    available_in: str = ""
+    version: str = __version__
 
     @property
     def computing(self) -> Sequence[LayerRow]:
@@ -128,6 +137,27 @@ class Report:
     def fps(self) -> float:
         """Frames a second."""
         return self.performance.fps(self.clock_mhz)
+
+    @property
+    def as_slow(self) -> int:
+        """How many layers besides the bottleneck take as long."""
+        return sum(row.layer.cycles == self.performance.interval for row in self.rows) - 1
+
+    @property
+    def products(self) -> int:
+        """Multiply-accumulate operations a frame."""
+        return sum(count for kind, count in self.counts.items() if kind.startswith("op_mac_"))
+
+    @property
+    def weights(self) -> int:
+        """Weights of all layers."""
+        return sum(count for kind, count in self.counts.items() if kind.startswith("param_weight_"))
+
+    @property
+    def ultra(self) -> bool:
+        """Whether there is UltraRAM, estimated or synthesised."""
+        synthesised = self.synthesis is not None and self.synthesis.total.uram > 0
+        return synthesised or self.performance.resources.uram > 0
 
     @property
     def compared(self) -> str:
@@ -195,7 +225,7 @@ def report_files(
     What *folder* holds of a synthesis and of a profile of this very design is shown as well. *source* is the name of
     the model's file, where the design was opened from the folder and has its copy.
     """
-    digest = design.plan.digest
+    digest, budget = design.plan.digest, design.config.goal.budget
     synthesis = read_synthesis(folder)
     rows = layer_rows(design.hardware, design.performance)
     page = Report(
@@ -216,6 +246,9 @@ def report_files(
         bitstreams=read_bitstreams(folder, digest),
         control=address_map(design.plan.files),
         validation=read_validation(folder, digest),
+        counts=network_counts(design.hardware.graph),
+        available={kind: most for kind, most in asdict(budget.available).items() if isfinite(most)} if budget else {},
+        available_in=budget.name.removesuffix(",") if budget else "",
     )
     return {REPORT_PAGE: printable(page.html(), keep="\n"), REPORT_DATA: page.json()}
 
@@ -247,13 +280,16 @@ def add_to_report(design: Design, folder: Path, files: Mapping[str, str]) -> Non
     write_files(folder, renewed_report(design, folder))
 
 
-def not_simulated(backend: Backend, simulated: Collection[str] = (), since: Collection[str] = ()) -> str:
+def not_simulated(
+    backend: Backend, simulated: Collection[str] = (), since: Collection[str] = (), folder: str = "OUT"
+) -> str:
     """One sentence: whether a build simulated what it generates, or how to.
 
     Args:
         backend: what is generated.
         simulated: languages that were simulated.
         since: languages that were simulated after the build.
+        folder: of the build, as a command line names it.
     """
     kinds = {"rtl": [("SystemVerilog", "rtl")], "hls": [("C++", "hls")]}
     both = [*kinds["rtl"], *kinds["hls"]]
@@ -264,8 +300,10 @@ def not_simulated(backend: Backend, simulated: Collection[str] = (), since: Coll
     if not missing:
         return "What is generated was simulated, too, since it was built."
     name, mode = missing[0]
-    also = "; the same holds for the C++, with --mode hls" if len(missing) > 1 else ""
-    return f"The generated {name} was not simulated in this build: headrace run MODEL --mode {mode} does it{also}."
+    run = f"`headrace run {folder} --input X.npz --output Y.npz --mode hls`"
+    how = {"rtl": f"`headrace profile {folder}`", "hls": run}
+    also = f"; nor was the C++: {run} does" if len(missing) > 1 else ""
+    return f"The generated {name} was not simulated in this build: {how[mode]} does it{also}."
 
 
 def layer_rows(hardware: HardwareDesign, expected: Performance) -> list[LayerRow]:
@@ -279,6 +317,7 @@ def layer_rows(hardware: HardwareDesign, expected: Performance) -> list[LayerRow
             row.cycles / expected.interval,
             _moves(found[row.name]),
             backends.get(row.name) == "hls",
+            found[row.name].style_in_use if backends.get(row.name) != "hls" else "",
         )
         for row in expected.layers
     ]

@@ -67,6 +67,8 @@ def run_steps(state: BuildState, config: BuildConfig) -> BuildState:
                 state = _with_layers(before, state, config)
             else:
                 state = step.function(state, config)
+                if state is before:
+                    state.journal.note_nothing()
         times[step.name] = round(state.journal.records[-1].seconds, 6)
         if step.own and _changed(before, state):
             lost = lost or f"step '{step.name}' changed it in its own way"

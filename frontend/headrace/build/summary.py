@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,9 @@ def print_design(design: Design) -> None:
     rate, interval = expected.fps(clock), expected.interval
     every = "cycle" if interval == 1 else counted(interval, "cycle")
     out.print(f"\n{rate:,.0f} frames/s at {clock:g} MHz: one every {every} (* sets it)")
-    out.print(not_simulated(design.config.backend, design.simulated), soft_wrap=True)
+    place = "OUT" if design.folder is None else shlex.quote(printable(str(design.folder)))
+    told = not_simulated(design.config.backend, design.simulated, folder=place)
+    out.print(told.replace("`", ""), soft_wrap=True, markup=False)
     if design.folder is not None:
         out.print(f"Report: {design.folder / 'report' / 'index.html'}", soft_wrap=True)
 
@@ -81,16 +84,17 @@ def _span(numbers: Numbers) -> str:
 
 def print_synthesis(found: Synthesis, design: Design) -> None:
     """Cells by layer beside the estimated ones, and their sum."""
-    shown = table(
-        "layer", "kind", right=("LUT est.", "LUT", "RAM/SRL", "FF est.", "FF", "carry", "DSP", "BRAM", "depth", "MHz")
-    )
+    ultra = found.total.uram > 0
+    memories = ("BRAM", "URAM") if ultra else ("BRAM",)
+    numbers = ("LUT est.", "LUT", "RAM/SRL", "FF est.", "FF", "carry", "DSP", *memories, "depth", "MHz")
+    shown = table("layer", "kind", right=numbers)
     expected = {row.name: row.resources for row in design.performance.layers}
     for unit in found.units:
         guess = expected.get(unit.name)
         guesses = ("", "") if guess is None else (f"{guess.lut:,.0f}", f"{guess.ff:,.0f}")
-        cells = ("failed", *[""] * 6) if unit.used is None else _cells(unit.used)
+        cells = ("failed", *[""] * (len(numbers) - 4)) if unit.used is None else _cells(unit.used, ultra)
         shown.add_row(unit.name, unit.kind, guesses[0], *cells[:2], guesses[1], *cells[2:], _mhz(unit.fmax_mhz))
-    total = _cells(found.total)
+    total = _cells(found.total, ultra)
     named = "sum" if found.complete else "sum of these (partial)"
     shown.add_row(named, "", "", *total[:2], "", *total[2:], _mhz(found.fmax_mhz))
     out = console()
@@ -144,8 +148,9 @@ def print_bitstream(found: Bitstream, folder: Path) -> None:
     out.print(path, soft_wrap=True)
 
 
-def _cells(used: Utilisation) -> tuple[str, ...]:
-    numbers = (used.luts, used.lutram + used.srl, used.ff, used.carry, used.dsp, used.brams, used.depth)
+def _cells(used: Utilisation, ultra: bool) -> tuple[str, ...]:
+    memories = (used.brams, used.uram) if ultra else (used.brams,)
+    numbers = (used.luts, used.lutram + used.srl, used.ff, used.carry, used.dsp, *memories, used.depth)
     return tuple(f"{number:,}" for number in numbers)
 
 

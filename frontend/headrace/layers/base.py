@@ -154,6 +154,11 @@ class Layer(Op):
         """Clock cycles from accepting the first input word to offering the first output word, unstalled."""
 
     @property
+    def style_in_use(self) -> str:
+        """How the module is made, of several ways; empty where there is one. High-level synthesis chooses itself."""
+        return ""
+
+    @property
     def folding(self) -> dict[str, int]:
         """Current folding values by name (``PE``, ``SIMD``)."""
         return {}

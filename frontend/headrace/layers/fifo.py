@@ -113,6 +113,10 @@ class FIFO(Layer):
         in_tables = ("srl", "distributed") if self.depth <= SRL_WORDS else ("distributed",)
         return min(in_tables, key=lambda style: _size(_RESOURCES[style](self.depth, self.stream.word_bits)))
 
+    @property
+    def style_in_use(self) -> str:
+        return self.style
+
     def resources(self) -> Resources:
         """An estimate: the registers of a slice, or the storage and its counters."""
         bits = self.stream.word_bits

@@ -235,6 +235,10 @@ class MVAU(Layer):
             return self.style
         return "graph" if self.legal_styles[0] == "graph" else self.dot.style
 
+    @property
+    def style_in_use(self) -> str:
+        return self.arithmetic
+
     # -- hardware ---------------------------------------------------------------------------------------------------
 
     @cached_property

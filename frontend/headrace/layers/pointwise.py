@@ -81,3 +81,7 @@ class StyledPointwise(Pointwise):
     def method(self) -> str:
         """The style in use."""
         return self.chosen.style
+
+    @property
+    def style_in_use(self) -> str:
+        return self.method

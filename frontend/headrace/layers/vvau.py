@@ -220,6 +220,10 @@ class VVAU(Layer):
         return self.dot.style
 
     @property
+    def style_in_use(self) -> str:
+        return self.arithmetic
+
+    @property
     def _cleared(self) -> bool:
         """Whether the words read are set to 0 in the padding, which registers in front of distributed memory can do."""
         word = self.inputs[0].word_bits

@@ -58,8 +58,8 @@ class Utilisation:
 
     @property
     def brams(self) -> int:
-        """Block RAMs of any size."""
-        return self.bram18 + self.bram4 + self.uram
+        """Block RAMs of any size; UltraRAMs are counted apart."""
+        return self.bram18 + self.bram4
 
 
 @dataclass(frozen=True)
