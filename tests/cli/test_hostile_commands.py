@@ -140,3 +140,17 @@ def test_too_little_memory(hostile: Path, capsys: pytest.CaptureFixture[str], mo
     monkeypatch.setattr("headrace.build.design.Design.info", full)
     text = said(capsys, 2, "info", MODEL)
     assert "not enough memory for this model and batch (Unable to allocate 512. MiB); run fewer frames" in text
+
+
+def test_no_home_folder(hostile: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container, by a number that no name belongs to: only what is kept from run to run needs a folder."""
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("HEADRACE_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    said(capsys, 0, "build", MODEL, "-o", OUT)
+    for command in (("synth", OUT), ("run", OUT, "--input", "x.npz", "--mode", "rtl", "--output", "y.npz")):
+        assert "this user has no home folder for the build cache: choose one" in said(capsys, 2, *command)

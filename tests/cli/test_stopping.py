@@ -47,7 +47,8 @@ def place(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(("name", "said"), [("SIGINT", "interrupted"), ("SIGTERM", "ended by SIGTERM")])
 def test_a_command_that_is_asked_to_end(place: Path, name: str, said: str) -> None:
     command = [*MAIN, "run", "out", "--input", "x.npz", "--mode", "hls", "--output", "y.npz", "--json"]
-    pipe = subprocess.PIPE
+    command[2] = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {command[2]}"
+    pipe = subprocess.PIPE  # where tests run in the background, an interrupt is ignored
     process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
     numbers = [int(number) for number in appears(place / "pids").split()]
     process.send_signal(getattr(signal, name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace_sim import BuildCache, BuildError
+from headrace_sim import cache as cache_module
 from headrace_sim.cache import content_key, default_folder
 
 
@@ -48,6 +50,86 @@ def test_a_damaged_entry_is_rebuilt(tmp_path: Path) -> None:
     (folder / ".used").unlink()
     assert cache.get("key", write("y")) == (folder, False)
     assert (folder / "file").read_text() == "y"
+
+
+@pytest.mark.parametrize("damage", ["shorter", "empty", "changed", "missing", "more", "mode", "seal"])
+def test_a_damaged_file_is_noticed(tmp_path: Path, damage: str) -> None:
+    """By a process that has seen the entry whole, and by another."""
+
+    def build(folder: Path) -> None:
+        (folder / "program").write_bytes(b"\x00" * 1000)
+        (folder / "program").chmod(0o755)
+        (folder / "inside").mkdir()
+        (folder / "inside" / "file").write_text("x")
+
+    cache = BuildCache(tmp_path)
+    folder, _ = cache.get("key", build)
+    program = folder / "program"
+    assert cache.get("key", build)[1]
+    assert BuildCache(tmp_path).get("key", build)[1]
+    for seen in (damage != "seal", False):  # what stands there is read once
+        if damage == "shorter":
+            os.truncate(program, 10)
+        elif damage == "empty":
+            program.write_bytes(b"")
+        elif damage == "changed":
+            program.write_bytes(b"\x00" * 999 + b"\x01")
+        elif damage == "missing":
+            (folder / "inside" / "file").unlink()
+        elif damage == "more":
+            (folder / "other").touch()
+        elif damage == "mode":
+            program.chmod(0o644)
+        else:
+            (folder / ".used").write_bytes(b"\xff")
+        if not seen:
+            cache_module._whole.clear()
+        assert cache.get("key", build) == (folder, False)
+        assert program.read_bytes() == b"\x00" * 1000
+        assert program.stat().st_mode & 0o777 == 0o755
+        assert [path.name for path in (folder / "inside").iterdir()] == ["file"]
+        assert BuildCache(tmp_path).get("key", build)[1]
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    cache = BuildCache(tmp_path)
+    for name in ("tmp-key-1", "tmp-other-1"):
+        (cache.folder / name).mkdir(parents=True)
+    cache.get("key", write("x"))
+    assert sorted(path.name for path in cache.folder.iterdir() if path.is_dir()) == ["key", "tmp-other-1"]
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    def full(folder: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    cache = BuildCache(tmp_path)
+    with pytest.raises(BuildError, match=r"cannot be written \(No space left on device\): choose another folder"):
+        cache.get("key", full)
+    assert [path.name for path in cache.folder.iterdir()] == ["key.lock"]
+
+
+def test_a_lock_that_was_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waited for it takes the one that others see."""
+    import fcntl
+
+    lock, turns = fcntl.flock, []
+
+    def removed(file: object, how: int) -> None:
+        turns.append(how)
+        if len(turns) == 1:
+            (tmp_path / "simulators" / "key.lock").unlink()
+        lock(file, how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fcntl, "flock", removed)
+    assert not BuildCache(tmp_path).get("key", write("x"))[1]
+    assert len(turns) == 2
+
+
+def test_entries_are_for_everyone_who_sees_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    folder, _ = BuildCache(tmp_path).get("key", write("x"))
+    assert folder.stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 def test_least_recently_used_goes_first(tmp_path: Path) -> None:
@@ -110,3 +192,13 @@ def test_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert default_folder() == tmp_path / "xdg" / "headrace"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_folder() == tmp_path / ".cache" / "headrace"
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(BuildError, match=r"this user has no home folder .* choose one with HEADRACE_CACHE"):
+        default_folder()

@@ -65,10 +65,11 @@ def test_a_timeout_ends_what_was_started(tmp_path: Path, script: str, monkeypatc
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_an_interrupt_ends_what_threads_wait_for(tmp_path: Path, name: str) -> None:
     code = f"""
-import sys
+import signal, sys
 from headrace_sim.processes import run, side_by_side
 from headrace.stopping import stoppable
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # where tests run in the background, it is ignored
 def one(k):
     run(["sh", "-c", {OBEDIENT!r}.format(f"pids{{k}}")], Path.cwd())
 try:
@@ -98,7 +99,7 @@ def test_a_bench_ends_when_nobody_waits(tmp_path: Path, monkeypatch: pytest.Monk
     teller = Teller(tmp_path, 0.0)
     teller.look(lambda: 3, 256)
     ended: list[int] = []
-    monkeypatch.setattr(os, "getppid", lambda: 1)
+    monkeypatch.setattr(os, "getppid", lambda: -1)
     monkeypatch.setattr(os, "_exit", ended.append)
     teller.look(lambda: 4, 255)
     assert ended == []

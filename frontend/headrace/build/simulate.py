@@ -64,7 +64,7 @@ def simulate_core(
 
     head = design.core_feeds(feeds)
     packed = design.hardware.pack_frames(head)
-    with journal.step("simulate") as note, _as_headrace_errors():
+    with journal.step("simulate") as note, as_headrace_errors():
         journal.progress("preparing the simulator")
         told = _teller(design, len(next(iter(packed.values()))), int(options.get("pace", 0)), journal)
         result = headrace_sim.simulate(folder, packed, engine=engine, progress=told, **options)
@@ -99,7 +99,7 @@ def csim_core(
 
     head = design.core_feeds(feeds)
     packed = design.hardware.pack_frames(head)
-    with journal.step("csim") as note, _as_headrace_errors():
+    with journal.step("csim") as note, as_headrace_errors():
         result = headrace_sim.csim(folder, packed, options=headrace_sim.CsimOptions(**options))
         how = "cached" if result.cached else f"compiled in {result.build_seconds:.1f} s"
         cycles = f"{result.cycles:,} cycles, " if result.cycles is not None else ""
@@ -117,7 +117,7 @@ def _real_outputs(design: Design, head: Mapping[str, Array], core: Mapping[str, 
 
 
 @contextmanager
-def _as_headrace_errors() -> Iterator[None]:
+def as_headrace_errors() -> Iterator[None]:
     """The simulator's errors, as Headrace's: it knows nothing of these."""
     from headrace_sim import errors
 

@@ -9,11 +9,24 @@ from pathlib import Path
 from headrace.build.design import Design
 from headrace.build.journal import Journal
 from headrace.build.report import add_to_report
+from headrace.build.simulate import as_headrace_errors
 from headrace.errors import InputError, ToolError, did_you_mean
 from headrace.synth import Settings, Synthesis, Unit, synthesise, units_of
 from headrace.synth.families import family as find_family
 from headrace.synth.results import FILE, read_synthesis
 from headrace.synth.tools import yosys
+
+
+def synthesis_cache() -> Path:
+    """The folder in which results of synthesis are kept, in that of everything that is compiled.
+
+    Raises:
+        ToolError: when the user has none.
+    """
+    from headrace_sim.cache import default_folder
+
+    with as_headrace_errors():
+        return default_folder() / "synthesis"
 
 
 def synthesise_build(

@@ -25,14 +25,13 @@ def synth(
 ) -> None:
     """Synthesise a build with yosys: LUTs, registers, DSPs, memories and logic depth of every layer."""
     from headrace.build.api import load
-    from headrace.build.synthesis import failures, synthesise_build
+    from headrace.build.synthesis import failures, synthesis_cache, synthesise_build
     from headrace.synth import Settings
     from headrace.synth.families import family as find_family
-    from headrace_sim.cache import default_folder
 
     find_family(family)  # or an error, before the design is read
     design = load(output)
-    settings = Settings(pnr, timeout, jobs, default_folder() / "synthesis")
+    settings = Settings(pnr, timeout, jobs, synthesis_cache())
     found = synthesise_build(design, family, layer, settings, new_journal())
     if Session.json:
         say(found.json())

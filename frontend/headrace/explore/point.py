@@ -175,12 +175,12 @@ def _simulated(design: Design, frames: int) -> tuple[bool, dict[str, float]]:
 
 
 def _synthesised(design: Design, family: str) -> dict[str, float]:
+    from headrace.build.synthesis import synthesis_cache
     from headrace.errors import ToolError
     from headrace.synth import Settings, synthesise, units_of
     from headrace.synth.families import family as find_family
-    from headrace_sim.cache import default_folder
 
-    settings = Settings(jobs=1, cache=default_folder() / "synthesis")
+    settings = Settings(jobs=1, cache=synthesis_cache())
     found = synthesise(units_of(design.hardware, design.name, design.plan), find_family(family), settings)
     if found.failed:
         raise ToolError("; ".join(unit.error for unit in found.failed))

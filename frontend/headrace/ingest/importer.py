@@ -27,6 +27,7 @@ from headrace.ingest.rules import (
     sequence_operators,
     takes_constants,
 )
+from headrace.ingest.versions import opset_versions
 from headrace.ir import FloatType, Graph, IntRange, TensorType
 from headrace.ir.grid import Constant
 from headrace.ir.types import MOST_ELEMENTS
@@ -107,7 +108,7 @@ class _Import:
         self.graph = Graph(model.graph.name or "model", file)
         self.env: dict[str, Operand | Tensors | None] = {"": None}
         self.skipped: set[str] = set()
-        self.opsets = {o.domain: int(o.version) for o in model.opset_import}
+        self.opsets = opset_versions(model, file)
         self.batch = 1
         self.symbolic = False
         self.by_batch = BatchConstants()
@@ -319,7 +320,7 @@ class _Import:
         found = [self.env[name] for name in proto.input]
         inputs = tuple(None if isinstance(x, Tensors) else x for x in found)
         sequences = {k: x for k, x in enumerate(found) if isinstance(x, Tensors)}
-        opset = self.opsets.get(proto.domain, self.opsets.get("ai.onnx" if not proto.domain else "", 13))
+        opset = self.opsets.get("" if proto.domain == "ai.onnx" else proto.domain, self.opsets[""])
         name = proto.name or next((out for out in proto.output if out), proto.op_type)
         return Node(proto, name, inputs, self.graph, opset, self.batch, self.producers, self.readers, sequences)
 
