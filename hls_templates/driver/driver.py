@@ -1,7 +1,13 @@
 """Runs a generated accelerator on a board with PYNQ: packs frames into stream words, moves them by DMA, unpacks.
 
-    accelerator = Accelerator("accelerator.bit")
+    accelerator = Accelerator("net.bit")
     outputs = accelerator.execute({"tensor": integers})
+    accelerator.throughput_test(1000)
+
+or from a shell, on arrays in files::
+
+    python driver.py --bitfile net.bit --inputfile x.npz --outputfile y.npz
+    python driver.py --bitfile net.bit --exec_mode throughput_test --batchsize 1000
 
 ``io.json`` beside this file describes the streams. Arrays are the integers that the hardware works on, ``(frames,
 *shape)``; what of the model runs on the host before and after is the user's (headrace: ``Design.core_feeds``).
@@ -13,13 +19,16 @@ With ``control.json`` beside this file, weights and thresholds of layers are rea
     accelerator.clear_counters()
     accelerator.read_counters()["span"]
 
-The overlay must have an AXI DMA for every stream: input k is read by ``axi_dma_<k>.sendchannel``, output k written by
-``axi_dma_<k>.recvchannel``; the control interface is that of its IP ``accelerator``. This file needs numpy, and pynq on
-the board; nothing of headrace.
+The overlay is that of build_zynq.tcl. It has an AXI DMA for every stream: input k is read by
+``axi_dma_<k>.sendchannel``, output k written by ``axi_dma_<k>.recvchannel``; the control interface is that of its IP
+``accelerator``. In memory a word of a stream takes whole beats of its DMA, and what is sent to input 0 begins with the
+number of frames. This file needs numpy, and pynq on the board; nothing of headrace.
 """
 
 from __future__ import annotations
 
+# ruff: noqa: B905 - boards have Python 3.8, whose zip has no `strict`
+import argparse
 import json
 import time
 from pathlib import Path
@@ -38,29 +47,40 @@ class Stream:
         self.encoding = description["encoding"]
         self.elements = description["elements_per_word"]
         self.word_bytes = description["word_bytes"]
+        self.beat_bytes = description["beat_bytes"]
+        self.row_bytes = -(-self.word_bytes // self.beat_bytes) * self.beat_bytes  # of a word, in whole beats
         self.words = int(np.prod(self.shape)) // self.elements
 
-    def pack(self, array: np.ndarray) -> np.ndarray:
-        """Bytes of the words of ``(frames, *shape)`` integers: element 0 lowest, zeros above the last."""
+    def checked(self, array: np.ndarray) -> np.ndarray:
+        """*array* when it is integers ``(frames, *shape)`` that the stream carries; raises ValueError."""
         array = np.asarray(array)
         if array.shape[1:] != self.shape:
             raise ValueError(f"'{self.name}': expected frames of shape {self.shape}, got {array.shape[1:]}")
         low, high = self.limits
         if array.size and (array.min() < low or array.max() > high or (self.encoding == "bipolar" and not array.all())):
             raise ValueError(f"'{self.name}': values must be {low} to {high} ({self.encoding})")
-        flat = array.reshape(len(array), -1).astype(np.int64)
+        if array.dtype.kind not in "iub" and (array != np.floor(array)).any():
+            raise ValueError(f"'{self.name}': values must be integers: those that the hardware works on")
+        return array
+
+    def pack(self, array: np.ndarray) -> np.ndarray:
+        """Bytes of the words of ``(frames, *shape)`` integers: element 0 lowest, zeros above the last."""
+        array = self.checked(array)
+        flat = array.reshape(len(array), self.words * self.elements).astype(np.int64)
         if self.order is not None:
             flat = flat[:, self.order]
         codes = (flat > 0).astype(np.int64) if self.encoding == "bipolar" else flat
-        lanes = (codes.reshape(-1, self.elements, 1) >> np.arange(self.bits)) & 1
-        packed = np.packbits(lanes.astype(np.uint8).reshape(len(lanes), -1), axis=1, bitorder="little")
-        words = np.zeros((len(lanes), self.word_bytes), np.uint8)
+        smallest = next(f"<u{size}" for size in (1, 2, 4, 8) if 8 * size >= self.bits)
+        held = np.unpackbits(codes.astype(smallest).reshape(-1, 1).view(np.uint8), axis=1, bitorder="little")
+        lanes = held[:, : self.bits].reshape(-1, self.elements * self.bits)
+        packed = np.packbits(lanes, axis=1, bitorder="little")
+        words = np.zeros((len(lanes), self.row_bytes), np.uint8)
         words[:, : packed.shape[1]] = packed
         return words.reshape(-1)
 
     def unpack(self, data: np.ndarray) -> np.ndarray:
         """The integers ``(frames, *shape)`` in the bytes of words."""
-        words = np.asarray(data, np.uint8).reshape(-1, self.word_bytes)
+        words = np.asarray(data, np.uint8).reshape(-1, self.row_bytes)
         lanes = np.unpackbits(words, axis=1, count=self.elements * self.bits, bitorder="little")
         lanes = lanes.reshape(-1, self.elements, self.bits).astype(np.int64)
         codes = (lanes << np.arange(self.bits)).sum(axis=2)
@@ -75,7 +95,12 @@ class Stream:
 
     def bytes_of(self, frames: int) -> int:
         """How many bytes so many frames are."""
-        return frames * self.words * self.word_bytes
+        return frames * self.words * self.row_bytes
+
+    def random(self, rng, frames: int) -> np.ndarray:
+        """Random integers ``(frames, *shape)``."""
+        values = rng.integers(self.limits[0], self.limits[1] + 1, (frames, *self.shape))
+        return np.where(values >= 0, 1, -1) if self.encoding == "bipolar" else values
 
     @property
     def limits(self) -> tuple:
@@ -155,7 +180,8 @@ class Registers:
         elements = int(np.prod(array["split"])) // int(np.prod(grid))
         size = -(-elements * array["bits"] // 32) * 4
         packing = {key: array[key] for key in ("bits", "encoding")}
-        packing.update(name=array["name"], shape=[elements], order=None, elements_per_word=elements, word_bytes=size)
+        packing.update(name=array["name"], shape=[elements], order=None, elements_per_word=elements)
+        packing.update(word_bytes=size, beat_bytes=1)
         return self.layers[layer]["base"] + 4 * words, Stream(packing)
 
     def write_array(self, layer: str, name: str, values: np.ndarray, verify: bool = True) -> None:
@@ -173,7 +199,7 @@ class Registers:
         addresses, packing = self.places(layer, array)
         ordered = values.astype(np.int64).reshape(array["split"]).transpose(array["axes"]) - array["stored_less"]
         words = packing.pack(ordered.reshape(len(addresses), -1)).view("<u4").reshape(len(addresses), -1)
-        for address, word in zip(addresses.tolist(), words, strict=True):
+        for address, word in zip(addresses.tolist(), words):
             self.write_words(address, word, verify)
 
     def read_array(self, layer: str, name: str) -> np.ndarray:
@@ -218,6 +244,9 @@ class Accelerator:
         mmio: the control interface, with ``read`` and ``write``; ``accelerator`` of the overlay by default.
     """
 
+    LONGEST_TRANSFER = 2**26 - 1  # bytes that the length register of a DMA can say
+    CHUNK = 2**20  # bytes of a transfer of `execute`, about: packing takes some fifty times that in memory
+
     def __init__(self, bitfile=None, overlay=None, allocate=None, folder=None, mmio=None) -> None:
         if overlay is None:
             from pynq import Overlay
@@ -226,6 +255,7 @@ class Accelerator:
         if allocate is None:
             from pynq import allocate
         self.overlay, self.allocate = overlay, allocate
+        self._buffers = {}  # the last of each stream, by end and number
         self.folder = Path(folder or Path(__file__).parent)
         description = json.loads((self.folder / "io.json").read_text(encoding="utf-8"))
         self.inputs = [Stream(stream) for stream in description["inputs"]]
@@ -311,7 +341,8 @@ class Accelerator:
             integers by output name.
 
         Raises:
-            ValueError: for a missing name, another shape, or a value that does not fit.
+            ValueError: for a missing name, another shape, a value that does not fit, or a frame that no DMA can move.
+            RuntimeError: when fewer bytes come back than the frames have.
         """
         missing = [stream.name for stream in self.inputs if stream.name not in arrays]
         if missing:
@@ -320,24 +351,107 @@ class Accelerator:
         if len(frames) != 1:
             raise ValueError(f"inputs with different numbers of frames: {sorted(frames)}")
         (count,) = frames
-        sent = [self._buffer(stream.pack(arrays[stream.name])) for stream in self.inputs]
-        received = [self._buffer(np.zeros(stream.bytes_of(count), np.uint8)) for stream in self.outputs]
-        receivers = [getattr(self.overlay, f"axi_dma_{k}").recvchannel for k in range(len(self.outputs))]
-        senders = [getattr(self.overlay, f"axi_dma_{k}").sendchannel for k in range(len(self.inputs))]
-        for frame in range(count):  # tlast ends a transfer, and marks the last word of each frame
-            for channel, buffer, stream in zip(receivers, received, self.outputs, strict=True):
-                size = stream.bytes_of(1)
-                channel.transfer(buffer, start=frame * size, nbytes=size)
-            if frame == 0:  # after the first receivers are ready, so that nothing waits for them
-                for channel, buffer in zip(senders, sent, strict=True):
-                    channel.transfer(buffer)
-            for channel in receivers:
-                channel.wait()
-        for channel in senders if count else ():
-            channel.wait()
-        return {stream.name: stream.unpack(data) for stream, data in zip(self.outputs, received, strict=True)}
+        given = [stream.checked(arrays[stream.name]) for stream in self.inputs]
+        parts = [[np.zeros((0, *stream.shape), np.int64)] for stream in self.outputs]
+        step = self._frames_in(self.CHUNK) if count else 1
+        for first in range(0, count, step):
+            chunk = [array[first : first + step] for array in given]
+            self._fill(len(chunk[0]), [stream.pack(array) for stream, array in zip(self.inputs, chunk)])
+            for found, stream, data in zip(parts, self.outputs, self._transfer(len(chunk[0]))):
+                found.append(stream.unpack(data))
+        return {stream.name: np.concatenate(found) for stream, found in zip(self.outputs, parts)}
 
-    def _buffer(self, data: np.ndarray):
-        buffer = self.allocate(shape=data.shape, dtype=np.uint8)
-        buffer[:] = data
+    def throughput_test(self, frames: int = 1000, seed: int = 0) -> dict:
+        """Time transfers of random frames, which are packed before; the names are those of FINN's drivers.
+
+        Args:
+            frames: of one batch; as many as one transfer holds when there is no room for all.
+            seed: of the random integers.
+        """
+        rng, count = np.random.default_rng(seed), min(frames, self._frames_in(self.LONGEST_TRANSFER))
+        self._fill(count, [stream.pack(stream.random(rng, count)) for stream in self.inputs])
+        start = time.perf_counter()
+        self._transfer(count)
+        seconds = time.perf_counter() - start
+        sent, received = (sum(s.bytes_of(count) for s in side) for side in (self.inputs, self.outputs))
+        return {
+            "batch_size": count,
+            "runtime[ms]": 1000 * seconds,
+            "throughput[images/s]": count / seconds,
+            "DRAM_in_bandwidth[MB/s]": sent / seconds / 1e6,
+            "DRAM_out_bandwidth[MB/s]": received / seconds / 1e6,
+        }
+
+    def _frames_in(self, size: int) -> int:
+        """How many frames a transfer of *size* bytes has, one at least."""
+        largest = max(stream.bytes_of(1) for stream in (*self.inputs, *self.outputs))
+        if self._header + largest > self.LONGEST_TRANSFER:
+            raise ValueError(f"a frame takes {largest} bytes; a DMA moves {self.LONGEST_TRANSFER} at once")
+        return max((size - self._header) // largest, 1)
+
+    @property
+    def _header(self) -> int:
+        """Bytes before the frames of a transfer to input 0."""
+        return max(4, self.inputs[0].beat_bytes)
+
+    def _fill(self, count: int, packed: list) -> None:
+        """Put frames into the buffers that are sent, and make room for their results."""
+        for k, (stream, data) in enumerate(zip(self.inputs, packed)):
+            head = self._header if k == 0 else 0
+            buffer = self._buffer("input", k, head + stream.bytes_of(count))
+            if head:
+                buffer[:head] = 0
+                buffer[:4] = np.frombuffer(int(count).to_bytes(4, "little"), np.uint8)
+            buffer[head:] = data
+        for k, stream in enumerate(self.outputs):
+            self._buffer("output", k, stream.bytes_of(count))
+
+    def _transfer(self, count: int) -> list:
+        """Send what is in the buffers; returns those with the results."""
+        dmas = [getattr(self.overlay, f"axi_dma_{k}") for k in range(max(len(self.inputs), len(self.outputs)))]
+        for k in range(len(self.outputs)):  # these first, so that nothing waits for them
+            dmas[k].recvchannel.transfer(self._buffers["output", k])
+        for k in range(len(self.inputs)):
+            dmas[k].sendchannel.transfer(self._buffers["input", k])
+        for k in range(len(self.inputs)):
+            dmas[k].sendchannel.wait()
+        for k, stream in enumerate(self.outputs):
+            channel, wanted = dmas[k].recvchannel, stream.bytes_of(count)
+            channel.wait()
+            moved = getattr(channel, "transferred", wanted)  # which pynq has since 2.7
+            if moved != wanted:
+                raise RuntimeError(f"'{stream.name}': {moved} of {wanted} bytes; is io.json of this bitfile?")
+        return [self._buffers["output", k] for k in range(len(self.outputs))]
+
+    def _buffer(self, end: str, index: int, size: int):
+        """A buffer of so many bytes that the DMA reaches: the last one of this stream where it has that size."""
+        buffer = self._buffers.get((end, index))
+        if buffer is None or buffer.nbytes != size:
+            if hasattr(buffer, "freebuffer"):
+                buffer.freebuffer()  # memory that a DMA reaches is scarce
+            buffer = self._buffers[end, index] = self.allocate(shape=(size,), dtype=np.uint8)
         return buffer
+
+
+def main() -> None:
+    """Run the command line, whose names are those of FINN's drivers."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--bitfile", required=True, help="with its .hwh beside it")
+    parser.add_argument("--exec_mode", choices=("execute", "throughput_test"), default="execute")
+    parser.add_argument("--inputfile", default="input.npz", help="arrays (frames, *shape) by input name")
+    parser.add_argument("--outputfile", default="output.npz", help="arrays by output name")
+    parser.add_argument("--batchsize", type=int, default=1000, help="frames of the throughput test")
+    parser.add_argument("--runtime_weight_dir", default=None, help="files to load before")
+    options = parser.parse_args()
+    accelerator = Accelerator(options.bitfile)
+    if options.runtime_weight_dir is not None:
+        accelerator.load_runtime_weights(options.runtime_weight_dir)
+    if options.exec_mode == "throughput_test":
+        print(json.dumps(accelerator.throughput_test(options.batchsize), indent=1))
+        return
+    with np.load(options.inputfile, allow_pickle=False) as arrays:
+        np.savez(options.outputfile, **accelerator.execute(dict(arrays)))
+
+
+if __name__ == "__main__":
+    main()

@@ -149,7 +149,7 @@ def stitch(state: BuildState, config: BuildConfig) -> BuildState:
             state.write(f"stitched_ip/{path}", text)
         sources = [path for path in files if path.endswith(".sv") and not path.startswith("ip/")]
         state.write("stitched_ip/all_verilog_srcs.txt", "".join(f"{path}\n" for path in sources))
-        for path, text in project_files(state.design, list(files), part_of(config)).items():
+        for path, text in project_files(state.design, list(files), config).items():
             state.write(f"stitched_ip/{path}", text)
         state.note(f"{counted(len(files), 'file')}, for {part_of(config)}")
     return check_expected(state, config, VerificationStepType.STITCHED_IP_RTLSIM)

@@ -4,21 +4,44 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from pathlib import PurePosixPath
 from typing import Any
 
 from headrace.build.config import BuildConfig
 from headrace.build.design import Design
+from headrace.build.dma import ZYNQ, ZYNQ_ULTRASCALE, End, ends_of, largest_beat, pins
 from headrace.build.output import MANIFEST
-from headrace.codegen.control import MAP_HEADER, address_map
+from headrace.codegen.control import AXI_WIDTHS, MAP_HEADER, address_map
+from headrace.codegen.names import Namespace
 from headrace.codegen.render import render_text
 from headrace.errors import FoldingError, InputError, did_you_mean
 from headrace.schedule.parts import BOARDS, find_part
 
 DEFAULT_PART = BOARDS["Pynq-Z1"]
-ZYNQ = ("xc7z", "xczu", "xck")
-ULTRASCALE = ("xczu", "xck")
+
+DMA_LIBRARY = ("headrace_dma_input", "headrace_dma_output")
+
+LARGEST_BUS = 16
+"""Ports on a side of a SmartConnect, at most (PG247)."""
+
+BOARD_FILES: dict[str, str] = {
+    "Pynq-Z1": "www.digilentinc.com:pynq-z1:part0:*",
+    "Pynq-Z2": "tul.com.tw:pynq-z2:part0:*",
+    "AUP-ZU3_8GB": "realdigital.org:aup-zu3-8gb:part0:*",
+    "Ultra96": "avnet.com:ultra96v1:part0:*",
+    "Ultra96-V2": "avnet.com:ultra96v2:part0:*",
+    "ZCU102": "xilinx.com:zcu102:part0:*",
+    "ZCU104": "xilinx.com:zcu104:part0:*",
+    "ZCU111": "xilinx.com:zcu111:part0:*",
+    "RFSoC2x2": "xilinx.com:rfsoc2x2:part0:*",
+    "RFSoC4x2": "realdigital.org:rfsoc4x2:part0:*",
+    "KV260_SOM": "xilinx.com:kv260_som:part0:*",
+    "KV260": "xilinx.com:kv260_som:part0:*",
+}
+"""Board parts of Vivado, of any version, by board; FINN's shell names the same."""
+
+CRYSTALS_MHZ = {"Pynq-Z1": 50, "Pynq-Z2": 50}
+"""What clocks the processor of a Zynq-7000 board, where it is not the 33.33 MHz that Vivado assumes."""
 
 
 def part_of(config: BuildConfig) -> str:
@@ -50,52 +73,88 @@ def check_board(name: str | None) -> None:
         raise InputError(f"setting 'board': unknown board '{name}'{near}; known: {', '.join(BOARDS)}")
 
 
-def project_files(design: Design, files: Sequence[str], part: str) -> dict[str, str]:
+def project_files(design: Design, files: Sequence[str], config: BuildConfig) -> dict[str, str]:
     """Texts by file name: a FuseSoC core, the packaging of the IP, and for a Zynq the project around it.
 
     Args:
         design: with SystemVerilog.
         files: paths of the stitched RTL, relative to the folder that these files go to.
-        part: ordering code.
+        config: names the part or the board.
     """
     manifest = json.loads(design.plan.files[MANIFEST])
+    part, top = part_of(config), manifest["top"]
     sources = [path for path in files if PurePosixPath(path).suffix == ".sv"]
-    memories = [path for path in files if PurePosixPath(path).suffix == ".hex"]
+    modules = Namespace(PurePosixPath(path).stem for path in sources)
+    plain, behind = modules.new(f"{top}_ip"), modules.new(f"{top}_dma")
+    control = _control(design)
+    ends = ends_of(manifest, part)
     context = {
         "name": "".join(c if c.isalnum() or c in " _-." else "_" for c in design.name if " " <= c <= "~"),
-        "top": manifest["top"],
+        "top": top,
         "part": part,
         "sources": sources,
-        "memories": memories,
-        "buses": [port["port"] for port in (*manifest["inputs"], *manifest["outputs"])],
-        "control": _control(design),
+        "memories": [path for path in files if PurePosixPath(path).suffix == ".hex"],
+        "buses": [*(end.port for end in ends), *([control["port"]] if control is not None else [])],
+        "control": control,
         "headers": [path for path in files if PurePosixPath(path).name == MAP_HEADER],
-        "clock_khz": round(design.config.clock_mhz * 1000),
-        "ultrascale": part.lower().startswith(ULTRASCALE),
-        "dmas": _dmas(manifest),
+        "ends": ends,
+        "inputs": [end for end in ends if not end.output],
+        "outputs": [end for end in ends if end.output],
+        "control_pins": [f"{control['port']}_{signal}" for signal in AXI_WIDTHS] if control is not None else [],
+        "largest": largest_beat(part),
     }
+
+    def text(template: str, **more: object) -> str:
+        return render_text(f"{template}.j2", {**context, **more}, "project")
+
+    ip_text = f"Quantized neural network {context['name']}"
+    ips = [{"name": top, "module": plain, "text": ip_text, "sources": [f"{plain}.v"]}]
     result = {
-        f"{manifest['top']}.core": render_text("fusesoc.core.j2", context, "project"),
-        "package_ip.tcl": render_text("package_ip.tcl.j2", context, "project"),
+        f"{top}.core": text("fusesoc.core"),
+        f"{plain}.v": text("ip.v", module=plain, pins=pins(ends, control, beats=False)),
     }
-    if part.lower().startswith(ZYNQ):
-        result["build_zynq.tcl"] = render_text("build_zynq.tcl.j2", context, "project")
-    return result
+    if part.lower().startswith(ZYNQ) and len(ends) < LARGEST_BUS:
+        library = [f"{module}.sv" for module in DMA_LIBRARY]
+        result |= {module: text(module) for module in library}
+        result[f"{behind}.v"] = text("dma.v", module=behind, pins=pins(ends, control, beats=True))
+        result["build_zynq.tcl"] = text("build_zynq.tcl", **_zynq(config, part, behind, ends, control))
+        ips.append(
+            {"name": behind, "module": behind, "text": f"{ip_text} for DMAs", "sources": [f"{behind}.v", *library]}
+        )
+    return {**result, "package_ip.tcl": text("package_ip.tcl", ips=ips)}
 
 
-def _control(design: Design) -> dict[str, object] | None:
-    """Port and bytes of the control interface, where there is one."""
+def _control(design: Design) -> dict[str, Any] | None:
+    """Port, bytes and registers of the control interface, where there is one."""
     data = address_map(design.plan.files)
-    return None if data is None else {"port": data["interface"], "bytes": 1 << data["address_bits"]}
+    if data is None:
+        return None
+    bits = data["address_bits"]
+    return {"port": data["interface"], "bytes": 1 << bits, "address_bits": bits, "registers": data["registers"]}
 
 
-def _dmas(manifest: Mapping[str, Any]) -> list[dict[str, object]]:
-    """DMA k reads input k and writes output k, as the driver expects."""
-
-    def end(port: Mapping[str, Any] | None) -> dict[str, object] | None:
-        if port is None:
-            return None
-        return {"port": port["port"], "tensor": port["tensor"], "bytes": port["tdata_bits"] // 8}
-
-    pairs = zip_longest(manifest["inputs"], manifest["outputs"])
-    return [{"name": f"axi_dma_{k}", "source": end(a), "target": end(b)} for k, (a, b) in enumerate(pairs)]
+def _zynq(
+    config: BuildConfig, part: str, ip: str, ends: Sequence[End], control: Mapping[str, Any] | None
+) -> dict[str, object]:
+    """What the project of a Zynq needs to know besides the design."""
+    board = next((name for name in BOARD_FILES if name.lower() == (config.board or "").lower()), None)
+    if config.fpga_part is not None and board is not None and BOARDS[board].lower() != part.lower():
+        board = None
+    dmas: dict[str, dict[str, End]] = {}
+    for end in ends:
+        dmas.setdefault(end.dma, {})["target" if end.output else "source"] = end
+    places = [(name, "S_AXI_LITE") for name in dmas]
+    if control is not None:
+        places.append(("accelerator", control["port"]))
+    masters = [(end.dma, "M_AXI_S2MM" if end.output else "M_AXI_MM2S") for end in ends]
+    return {
+        "title": board or part,
+        "board_part": BOARD_FILES[board] if board is not None else "",
+        "crystal_mhz": CRYSTALS_MHZ.get(board or "", 0),
+        "clock_mhz": max(int(config.clock_mhz + 1e-6), 1),  # not faster than was asked for
+        "ultrascale": part.lower().startswith(ZYNQ_ULTRASCALE),
+        "dma_ip": ip,
+        "dmas": [{"name": name, "source": d.get("source"), "target": d.get("target")} for name, d in dmas.items()],
+        "slaves": [{"cell": cell, "pin": pin, "port": f"M{k:02d}_AXI"} for k, (cell, pin) in enumerate(places)],
+        "masters": [{"cell": cell, "pin": pin, "port": f"S{k:02d}_AXI"} for k, (cell, pin) in enumerate(masters)],
+    }
