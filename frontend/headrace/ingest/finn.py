@@ -13,7 +13,8 @@ from headrace.ingest.rules import CHANNELS_LAST, ONNX, QONNX, find_rule, imports
 from headrace.ir import Value
 from headrace.ir.grid import Constant, Grid
 from headrace.ir.integer import Transpose
-from headrace.ir.ops import MatMul, Move, Offset
+from headrace.ir.ops import AveragePool, MatMul, Move, Mul, Offset
+from headrace.ir.ops.quantizers import RawCodes
 
 WRAPPED_OPSET = 13
 """The operator set whose meaning wrapped operators have."""
@@ -61,3 +62,31 @@ def max_pool_nhwc(node: Node) -> Sequence[Operand]:
     (y,) = rule(replace(node, inputs=(x,), opset=WRAPPED_OPSET))
     assert isinstance(y, Value)
     return [node.add(Move(Transpose((1, 2, 0))), y, suffix="out")]
+
+
+@imports("QuantAvgPool2d", domain=QONNX, ignores=("signed",))
+def quant_average_pool(node: Node) -> Sequence[Operand]:
+    """Sums of square windows, without the low bits that ``obits`` has no room for: ``floor(sum / 2**shift)``."""
+    x = node.value(0)
+    last = node.text("data_layout", "NCHW")
+    if last not in ("NCHW", "NHWC") or len(node.shape(x)) != 3:
+        raise node.error(f"its data_layout '{last}' of frames {list(node.shape(x))} must be NCHW or NHWC, of images")
+    kernel, stride, given, kept = (node.integer(name, 0) for name in ("kernel", "stride", "ibits", "obits"))
+    if min(kernel, stride, given, kept) < 1 or max(given, kept) > _MOST_BITS:
+        raise node.error(f"its kernel, stride, ibits and obits must be 1 or more, and bits {_MOST_BITS} at most")
+    shift = max(((2**given - 1) * kernel * kernel).bit_length() - kept, 0)
+    y = node.add(Move(Transpose((2, 0, 1))), x, suffix="in") if last == "NHWC" else x
+    y = node.add(AveragePool((kernel,) * 2, (stride,) * 2, (1, 1), ((0, 0),) * 2), y, suffix="mean")
+    y = node.add(Mul(np.full((1, 1, 1), float(kernel * kernel))), y, suffix="sum")
+    y = node.add(_whole(1.0, "ROUND"), y, suffix="whole")
+    y = node.add(_whole(2.0**shift, "FLOOR"), y)
+    return [node.add(Move(Transpose((1, 2, 0))), y, suffix="out") if last == "NHWC" else y]
+
+
+_MOST_BITS = 32
+
+
+def _whole(step: float, rounding: str) -> RawCodes:
+    """``x / step`` as an integer of any size."""
+    one = np.ones((1, 1, 1), np.float32)
+    return RawCodes(np.float32(step) * one, np.float32(0) * one, -(2**31), 2**31 - 1, rounding)

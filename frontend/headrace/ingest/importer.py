@@ -28,6 +28,7 @@ from headrace.ingest.rules import (
     takes_constants,
 )
 from headrace.ingest.versions import opset_versions
+from headrace.ingest.windows import with_products
 from headrace.ir import FloatType, Graph, IntRange, TensorType
 from headrace.ir.grid import Constant
 from headrace.ir.types import MOST_ELEMENTS
@@ -104,6 +105,7 @@ class _Import:
 
     def __init__(self, model: onnx.ModelProto, file: str | None) -> None:
         self.proto = model.graph
+        self.nodes = with_products(model.graph)
         self.file = file
         self.graph = Graph(model.graph.name or "model", file)
         self.env: dict[str, Operand | Tensors | None] = {"": None}
@@ -113,8 +115,8 @@ class _Import:
         self.symbolic = False
         self.by_batch = BatchConstants()
         self.computable = MOST_ELEMENTS  # elements that all constants yet to be computed may have
-        self.producers = {out: n.name or n.op_type for n in self.proto.node for out in n.output if out}
-        reads = {name for n in self.proto.node for name in n.input}
+        self.producers = {out: n.name or n.op_type for n in self.nodes for out in n.output if out}
+        reads = {name for n in self.nodes for name in n.input}
         self.readers = frozenset(reads | {o.name for o in self.proto.output})
 
     def run(self) -> Graph:
@@ -243,7 +245,7 @@ class _Import:
         """
         known = set(self.env)
         made: set[str] = set(known)
-        nodes = list(self.proto.node)
+        nodes = self.nodes
         readers: dict[str, list[int]] = {}
         missing = []
         for k, node in enumerate(nodes):

@@ -49,7 +49,7 @@ def moved(weights: Constant, by: tuple[int, ...]) -> Constant:
     return rearranged(weights, lambda a: a.transpose(by))
 
 
-def _matrix(node: Node, weights: Constant) -> Constant:
+def as_matrix(node: Node, weights: Constant) -> Constant:
     """Weights as a matrix: leading axes of one dropped, a vector made a column."""
     shape = checked(node, weights).value.shape
     if weights.value.ndim == 1:
@@ -74,7 +74,7 @@ def matmul(node: Node) -> Sequence[Operand]:
         )
     if isinstance(left, Value):
         assert isinstance(right, Constant)
-        result = node.add(MatMul(with_grid(_matrix(node, right), 1)), left)
+        result = node.add(MatMul(with_grid(as_matrix(node, right), 1)), left)
         if right.value.ndim == 1:
             result = node.add(Move(Reshape(node.shape(result)[:-1])), result, suffix="squeeze")
         return [result]
@@ -84,7 +84,7 @@ def matmul(node: Node) -> Sequence[Operand]:
     if rank < 2:
         raise node.unsupported("constant weights on the left of a vector per frame would sum over the batch axis")
     swap = (*range(rank - 2), rank - 1, rank - 2)
-    matrix = _matrix(node, left)  # a vector comes back as the column it multiplies by after the swap
+    matrix = as_matrix(node, left)  # a vector comes back as the column it multiplies by after the swap
     weights = with_grid(matrix if left.value.ndim == 1 else moved(matrix, (1, 0)), 1)
     y = node.add(MatMul(weights), node.add(Move(Transpose(swap)), right, suffix="in"))
     if left.value.ndim == 1:
