@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 import headrace
+from headrace.build.arrays import write_arrays
 from headrace.build.output import MARKER, replaced, staged, write_files
 from headrace.build.report import add_to_report
 from headrace.build.runtime import write_runtime_weights
 from headrace.errors import InputError
 from headrace.explore import explore
-from headrace.whole_files import whole_file, write_whole
+from headrace.export.writing import write
+from headrace.whole_files import output_file, whole_file, write_whole
 
 
 def listing(folder: Path) -> list[str]:
@@ -153,3 +159,50 @@ def test_files_of_a_build_are_for_everyone_alike(tiny_model: Path, tmp_path: Pat
     headrace.build(tiny_model, tmp_path / "out")
     modes = {path.stat().st_mode for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert len(modes) == 1
+
+
+WRITERS: dict[str, Callable[[Path, Path], object]] = {
+    "arrays": lambda model, path: write_arrays(path, {"x": np.zeros(3)}),
+    "graph": lambda model, path: headrace.load(model).source.save(path),
+    "vectors": lambda model, path: headrace.load(model).write_vectors(path, frames=2),
+    "model": lambda model, path: write(onnx.load(model), path),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_an_output_that_is_no_file_stays_what_it_is(writer: str, tiny_model: Path, tmp_path: Path) -> None:
+    """A pipe here, a device such as /dev/null elsewhere: written to, never replaced, which root could."""
+    plain, pipe, link = tmp_path / "plain", tmp_path / "pipe", tmp_path / "link"
+    WRITERS[writer](tiny_model, plain)
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        read: list[bytes] = []
+        reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)  # noqa: B023  # joined
+        reader.start()
+        WRITERS[writer](tiny_model, path)
+        assert pipe.is_fifo()
+        reader.join(60)
+        assert read
+        assert read[0][:2] == plain.read_bytes()[:2]
+    link.unlink()
+    link.symlink_to(plain)
+    expected = plain.read_bytes()
+    plain.write_text("")
+    WRITERS[writer](tiny_model, link)
+    assert link.is_symlink()
+    assert plain.read_bytes() == expected
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe", "plain"]
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(OSError, match="it is no file"):
+            write_whole(path, "")
+    with pytest.raises(InputError, match="is a file; expected a new folder"), staged(tmp_path / "pipe"):
+        pass
+    with pytest.raises(FileNotFoundError), output_file(tmp_path / "new"):
+        (tmp_path / "none").read_bytes()
+    assert (tmp_path / "pipe").is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]

@@ -14,7 +14,7 @@ from headrace.build.journal import Journal
 from headrace.errors import InputError, did_you_mean
 from headrace.ir import Array, Graph, TensorType
 from headrace.ir.real import Real
-from headrace.whole_files import whole_file
+from headrace.whole_files import output_file
 
 UNPACKED = 2**30
 MOST_PACKED = 100
@@ -98,7 +98,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """
     check_writable(path)
     try:
-        with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        with output_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, array in arrays.items():
                 entry = zipfile.ZipInfo(f"{name}.npy")  # without a date: equal arrays give equal files
                 with archive.open(entry, "w", force_zip64=True) as member:
@@ -109,7 +109,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 def write_array(path: Path, array: Array) -> None:
     """Write an ``.npy`` file that is whole or absent."""
-    with whole_file(path) as file:
+    with output_file(path) as file:
         np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
 
 

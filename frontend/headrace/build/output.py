@@ -58,7 +58,7 @@ def check_replaceable(folder: Path) -> None:
     Raises:
         InputError: when *folder* is a file, or holds files that no build put there.
     """
-    if folder.is_file() or (folder.is_symlink() and not folder.is_dir()):
+    if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
         raise InputError(f"{folder}: is a file; expected a new folder, an empty one or an earlier build")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
         raise InputError(f"{folder}: holds files but no {MARKER}, so it is not an earlier build; choose another folder")

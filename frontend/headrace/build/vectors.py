@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.build.verify import random_frames
 from headrace.errors import InputError
 from headrace.ir import Array
-from headrace.whole_files import whole_file
+from headrace.whole_files import output_file
 
 if TYPE_CHECKING:
     from headrace.build.design import Design
@@ -49,7 +49,7 @@ def write_vectors(
     outputs = design.hardware.graph.run(by_node, observe=observe)
     expected = {port.name: outputs[port.node].reshape(len(outputs[port.node]), -1) for port in design.hardware.outputs}
     try:
-        with whole_file(path) as file:
+        with output_file(path) as file:
             write(file, Vectors(packed, {**inner, **expected}))
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error

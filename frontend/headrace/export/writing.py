@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
 import onnx
+
+from headrace.whole_files import output_file
 
 LARGEST_FILE = 2**31 - 2**20
 """Bytes of the largest model that is written as one file; protocol buffers end at 2 GB."""
@@ -24,15 +27,16 @@ def write(model: onnx.ModelProto, path: str | os.PathLike[str] | None, external_
     if path is None:
         return
     target = Path(path)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
-        written = Path(folder) / target.name
-        if external_data or model.ByteSize() > LARGEST_FILE:
-            copy = onnx.ModelProto()
-            copy.CopyFrom(model)
-            location = target.name + ".data"
-            onnx.save_model(copy, str(written), save_as_external_data=True, location=location, size_threshold=1024)
-            if (Path(folder) / location).exists():
-                os.replace(Path(folder) / location, target.parent / location)
-        else:
-            onnx.save_model(model, str(written))
-        os.replace(written, target)
+    if not external_data and model.ByteSize() <= LARGEST_FILE:
+        with output_file(target) as file:
+            file.write(model.SerializeToString())
+        return
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".headrace-") as folder:
+        written, location = Path(folder) / target.name, target.name + ".data"
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        onnx.save_model(copy, str(written), save_as_external_data=True, location=location, size_threshold=1024)
+        if (Path(folder) / location).exists():
+            os.replace(Path(folder) / location, target.parent / location)
+        with output_file(target) as file, written.open("rb") as source:
+            shutil.copyfileobj(source, file)

@@ -26,7 +26,7 @@ import numpy as np
 from headrace.errors import InputError, ModelError
 from headrace.ir.graph import Graph, Value
 from headrace.ir.op import Array, Op, told_fields
-from headrace.whole_files import whole_file
+from headrace.whole_files import output_file
 
 FORMAT = "headrace-graph"
 VERSION = 1
@@ -60,7 +60,7 @@ def save_graph(graph: Graph, path: str | Path) -> None:
         "nodes": [_written_node(graph, node, arrays) for node in graph],
     }
     try:
-        with whole_file(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        with output_file(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             archive.writestr(zipfile.ZipInfo(TEXT), json.dumps(text, indent=1))
             for k, array in enumerate(arrays.kept):
                 archive.writestr(zipfile.ZipInfo(_member(k)), _array_bytes(array))
