@@ -17,6 +17,7 @@ from qonnx.core.modelwrapper import ModelWrapper
 import headrace
 import headrace.build as build
 from headrace.build import BuildConfig, BuildState, DataflowBuildConfig
+from headrace.build.failed import folder_of_failure
 from headrace.build.journal import Journal
 from headrace.build.step_list import known_steps, resolve_steps
 from headrace.build.steps import STEPS
@@ -296,13 +297,28 @@ def test_a_difference_ends_the_build_and_keeps_the_earlier_one(pair: tuple[Path,
     with pytest.raises(VerificationError, match=r"expected output = initial_python.*first in frame 2 at \[3\]"):
         check(pair, out)
     assert contents(out) == before
+    left = folder_of_failure(out)
+    assert left == tmp_path / "out.failed"
+    kept = sorted(path.name for path in (left / "verification_output").iterdir())
+    assert kept == [f"verify_initial_python_{k}_{'FAIL' if k == 2 else 'SUCCESS'}.npy" for k in range(4)]
+    page = (left / "report" / "index.html").read_text()
+    assert "Not exact: expected output = initial_python" in page
+    assert "first in frame 2 at [3]" in json.loads((left / "failed.json").read_text())["error"]
+    assert not (left / "build.json").exists()  # it is no build
     journal = Journal()
     check(pair, out, journal, finn_compatible=True)
+    assert not left.exists()
     assert sum("1 of 20 values of 'fc1_out' differ from the expected output" in text for text in journal.warnings) == 2
     y[2, 3] += 0.1
     np.save(pair[2], y)
-    with pytest.raises(VerificationError):
+    with pytest.raises(VerificationError, match=r"; see .*out\.failed/report/index\.html$"):
         check(pair, out, finn_compatible=True)
+    (left / "failed.json").unlink()
+    (left / "mine").touch()
+    with pytest.raises(VerificationError) as error:
+        check(pair, out, finn_compatible=True)
+    assert "; see" not in str(error.value)
+    assert (left / "mine").is_file()  # what no build put there stays
 
 
 def test_files_that_do_not_fit(pair: tuple[Path, Path, Path], tmp_path: Path) -> None:

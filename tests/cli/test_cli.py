@@ -294,7 +294,7 @@ class TestRefusals:
 def test_a_difference_ends_with_status_one(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A wrong layer is caught by the build, named, and leaves no design behind."""
+    """A wrong layer is caught by the build, named, and leaves no design behind, but a page that says so."""
     from headrace import cli
     from headrace.layers.mvau import MVAU
 
@@ -314,7 +314,8 @@ def test_a_difference_ends_with_status_one(
     says = capsys.readouterr().err
     assert "integer graph = layers: 'fc0' differs in 1 of" in says
     assert "first in frame 2 at [1]" in says
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["out.failed"]
+    assert "first in frame 2 at [1]" in (tmp_path / "out.failed" / "report" / "index.html").read_text()
 
 
 def test_traced_runs(tiny_model: Path, frames: tuple[Path, NDArray[np.float32]], tmp_path: Path) -> None:

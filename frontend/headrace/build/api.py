@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from headrace.build.config import CONFIG_FILE, BuildConfig, Folding, read_config, read_finn_config
 from headrace.build.design import Design
+from headrace.build.failed import forget_failure, keep_failure
 from headrace.build.journal import Journal
 from headrace.build.listeners import attended_journal
 from headrace.build.output import FOLDING_FILE, MARKER, named_folder, staged, write_files
@@ -16,7 +17,7 @@ from headrace.build.running import check_settings, resumed, run_steps
 from headrace.build.state import BuildState
 from headrace.build.vocabulary import DataflowOutputType, LargeFIFOMemStyle, VerificationStepType
 from headrace.codegen.design import Backend
-from headrace.errors import InputError, counted
+from headrace.errors import InputError, VerificationError, counted
 from headrace.schedule import read_folding
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def build(
         ModelError, UnsupportedError: as for :func:`load`, or when no exact hardware exists.
         FoldingError: for PE or SIMD that do not divide.
         InputError: for a setting that is not known or an output folder that may not be written.
-        VerificationError: when two stages of the compiler disagree, or a stage and the expected output.
+        VerificationError: when two stages of the compiler disagree, or a stage and the expected output. What there was
+            is then in a folder beside *output_dir*, named as it with ``.failed`` behind; the message names its page.
     """
     if config is not None and settings:
         raise InputError("settings are given as 'config' and by keyword; give one of them")
@@ -122,8 +124,16 @@ def build(
     with staged(folder, upon_earlier=config.start_step is not None) as scratch:
         for warning in config.without_effect():
             journal.warn(warning)
-        state = run_steps(_begin(model, config, scratch, journal, folder), config)
+        state = _begin(model, config, scratch, journal, folder)
+        try:
+            state = run_steps(state, config)
+        except VerificationError as error:
+            page = keep_failure(scratch, folder, state.design.name, error, journal)
+            if page is None:
+                raise
+            raise VerificationError(f"{error}; see {page}") from error
         _finish(state)
+    forget_failure(folder)
     design = state.design
     design.folder = folder
     design.simulated = frozenset(c.simulated for c in state.comparisons if c.simulated)

@@ -20,7 +20,7 @@ from headrace.build.simulate import Simulation
 from headrace.build.state import BuildState
 from headrace.build.verify import Comparison, compare, compare_simulation
 from headrace.build.vocabulary import VerificationStepType as Kind
-from headrace.errors import InputError
+from headrace.errors import InputError, VerificationError
 from headrace.ir import Array, FloatType, Graph
 from headrace.schedule import connect
 
@@ -49,10 +49,14 @@ def _check(state: BuildState, config: BuildConfig, kind: Kind) -> BuildState:
     feeds, expected = read_pair(config, source)
     outputs, inside = _RUNS[kind](state, config, feeds)
     comparisons = list(state.comparisons)
-    for name, values in expected.items():
-        found = _compare(state, config, kind, name, values, outputs[name])
-        comparisons.append(replace(found, data="expected", simulated=_SIMULATED.get(kind, "")))
-    _write(state, config, kind, outputs, inside)
+    try:
+        for name, values in expected.items():
+            found = _compare(state, config, kind, name, values, outputs[name])
+            comparisons.append(replace(found, data="expected", simulated=_SIMULATED.get(kind, "")))
+    except VerificationError:
+        _write(state, config, kind, outputs, inside, expected)
+        raise
+    _write(state, config, kind, outputs, inside, {})
     state.note(f"{kind}: equal to the expected output in {len(next(iter(outputs.values()))):,} frames")
     return replace(state, comparisons=tuple(comparisons))
 
@@ -177,11 +181,13 @@ def _compare(state: BuildState, config: BuildConfig, kind: Kind, name: str, expe
     return compare(stages, name, expected, got)
 
 
-def _write(state: BuildState, config: BuildConfig, kind: Kind, outputs: Arrays, inside: Arrays) -> None:
+def _write(state: BuildState, config: BuildConfig, kind: Kind, outputs: Arrays, inside: Arrays, missed: Arrays) -> None:
+    """A file a frame; one whose outputs are not those in *missed* is a failure."""
     folder = state.folder / FOLDER
     folder.mkdir(exist_ok=True)
     for frame in range(len(next(iter(outputs.values())))):
-        stem = f"verify_{kind}_{frame}_SUCCESS"
+        equal = all(np.array_equal(outputs[name][frame], values[frame]) for name, values in missed.items())
+        stem = f"verify_{kind}_{frame}_{'SUCCESS' if equal else 'FAIL'}"
         if config.verify_save_full_context or len(outputs) > 1:
             every = {**inside, **outputs} if config.verify_save_full_context else outputs
             write_arrays(folder / f"{stem}.npz", {name: a[frame : frame + 1] for name, a in every.items()})
