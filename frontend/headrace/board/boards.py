@@ -114,6 +114,8 @@ class Board:
         return cycles
 
 
+# Pins: of the ULX3S from its constraints (ulx3s_v20.lpf), where the FPGA sends on ftdi_rxd; of the iCEBreaker and the
+# iCE40-HX8K from icestorm's examples; of the Tang Nano 9K from Sipeed's (whose lights are in a bank of 1.8 V).
 BOARDS: dict[str, Board] = {
     board.name: board
     for board in (

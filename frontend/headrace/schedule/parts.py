@@ -19,23 +19,28 @@ class Part:
 PARTS: dict[str, Part] = {
     name: Part(name, Resources(lut=lut, ff=2 * lut, bram18=bram18, dsp=dsp, uram=uram))
     for name, lut, bram18, dsp, uram in (
+        # 7 Series and Zynq-7000: overviews DS180 and DS190; of the 134,600 LUTs of the xc7a200t Vivado gives 133,800
         ("xc7a35t", 20_800, 100, 90, 0),
         ("xc7a100t", 63_400, 270, 240, 0),
-        ("xc7a200t", 134_600, 730, 740, 0),
+        ("xc7a200t", 133_800, 730, 740, 0),
         ("xc7z010", 17_600, 120, 80, 0),
         ("xc7z020", 53_200, 280, 220, 0),
         ("xc7z045", 218_600, 1_090, 900, 0),
+        # Zynq UltraScale+ MPSoC and RFSoC: overviews DS891 and DS889; xck26, of the Kria K26, is a XCZU5EV
         ("xczu3eg", 70_560, 432, 360, 0),
         ("xczu7ev", 230_400, 624, 1_728, 96),
         ("xczu9eg", 274_080, 1_824, 2_520, 0),
         ("xczu28dr", 425_280, 2_160, 4_272, 80),
         ("xczu48dr", 425_280, 2_160, 4_272, 80),
         ("xck26", 117_120, 288, 1_248, 64),
-        ("xcu50", 872_000, 2_688, 5_952, 640),
-        ("xcu55c", 1_304_000, 4_032, 9_024, 960),
-        ("xcu200", 1_182_000, 4_320, 6_840, 960),
+        # Virtex UltraScale+: overview DS890. Alveo cards have these devices under names of their own: the U50 a
+        # XCVU35P, U55C and U280 a XCVU37P, the U200 a XCVU9P, the U250 a XCVU13P. Their shells take a part of it.
+        ("xcu50", 871_680, 2_688, 5_952, 640),
+        ("xcu55c", 1_303_680, 4_032, 9_024, 960),
+        ("xcu200", 1_182_240, 4_320, 6_840, 960),
         ("xcu250", 1_728_000, 5_376, 12_288, 1_280),
-        ("xcu280", 1_304_000, 4_032, 9_024, 960),
+        ("xcu280", 1_303_680, 4_032, 9_024, 960),
+        # Versal: overview DS950; xcve2802 and xcv80 as published reports of Vitis HLS for these parts have them
         ("xcvc1902", 899_840, 1_934, 1_968, 463),
         ("xcve2802", 520_704, 1_200, 1_312, 264),
         ("xcv80", 2_574_208, 7_482, 10_848, 1_925),
