@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from headrace.build.config import BuildConfig
 from headrace.build.vendor import BOARD_FILES, part_of
 from headrace.errors import InputError
 from headrace.schedule.parts import BOARDS
+from headrace_sim.toolchain import verilator
 
 OUTPUTS = ["stitched_ip", "pynq_driver"]
 
@@ -58,6 +62,10 @@ def test_projects(board: str | None, tmp_path: Path) -> None:
         assert all("/" not in name for name in read)
     core = yaml.safe_load((folder / "net.core").read_text().removeprefix("CAPI=2:\n"))
     assert core["targets"]["lint"]["toplevel"] == "net"
+    assert core["targets"]["synth"]["flow_options"]["part"] == part
+    if memories:
+        assert core["filesets"]["memories"]["file_type"] == "mem", "else they are in no project of Vivado"
+        assert {name for entry in core["filesets"]["memories"]["files"] for name in entry} == memories
     if not zynq:
         return
     patterns = () if board is None else (BOARD_FILES[board].replace("*", "1.0"),)
@@ -102,6 +110,26 @@ def test_registers_of_the_packaged_ip(tmp_path: Path) -> None:
         assert core["maps"] == {"s_axi_control"}
         assert core["block"]["RANGE"] == str(1 << table["address_bits"])
         assert core["registers"] == expected
+
+
+@pytest.mark.sim
+def test_fusesoc_takes_the_core(tmp_path: Path) -> None:
+    """The program itself: the lint target runs, the one for Vivado is set up with its memories."""
+    program = shutil.which("fusesoc")
+    if program is None:
+        pytest.skip("FuseSoC was not found")
+    build(network(0), tmp_path / "out", name="net", folding=ALL, generate_outputs=OUTPUTS)
+    found = verilator()
+    path = f"{found.binary.parent}:{os.environ['PATH']}"
+    command = [program, "--cores-root", str(tmp_path / "out" / "stitched_ip"), "run"]
+    for options in (["--target", "lint"], ["--setup", "--target", "synth"]):
+        run = [*command, *options, "headrace:accelerators:net:1.0.0"]
+        environment = {**found.environment(), "PATH": path}
+        done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    scripts = "".join(path.read_text() for path in tmp_path.glob("build/**/*.tcl"))
+    memories = {path.name for path in (tmp_path / "out" / "stitched_ip").glob("*.hex")}
+    assert set(re.findall(r"read_mem \{(\S+)\}", scripts)) == memories
 
 
 BROKEN = [
