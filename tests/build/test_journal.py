@@ -72,7 +72,7 @@ def test_bars_show_how_far_a_step_is(monkeypatch: pytest.MonkeyPatch) -> None:
     text = shown.getvalue()
     assert "run: frames" in text
     assert "0:00:00" in text
-    assert module.line(journal.records[0]) in text
+    assert module.line(journal.records[0], "  ") in text
     work(journal)
     assert "headrace: warning: careful" in shown.getvalue()
 
@@ -139,3 +139,16 @@ def test_times_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran.left(0, 4) is None
     clock.now += 2
     assert ran.left(1, 4) == 6.0  # the time before the first part was done does not count
+
+
+def test_an_interrupted_step_has_not_failed() -> None:
+    journal = Journal()
+    with pytest.raises(KeyboardInterrupt), journal.step("long"):
+        raise KeyboardInterrupt
+    assert journal.records[0].note == "interrupted"
+
+
+def test_times_stand_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    work(Journal(PlainListener()))
+    lines = [line for line in capsys.readouterr().err.splitlines() if "warning" not in line]
+    assert len({line.index("0.00") for line in lines}) == 1

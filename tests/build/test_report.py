@@ -12,8 +12,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from rich.console import Console
 from tests.models import QONNX, quantized_mlp
 
+import headrace
 from headrace.build import build
 from headrace.build.design import Design
 from headrace.build.drawing import Arrow, Box, draw
@@ -183,3 +185,10 @@ def test_what_the_page_says_of_a_design(tiny_model: Path, tmp_path: Path) -> Non
     table = rows[: next(k for k, row in enumerate(rows) if "of the part" in row.lower()) + 1][2:]
     cells = [sum(int(n or 1) for n in re.findall(r'<t[dh](?:[^>]*?colspan="(\d+)")?', row)) for row in table]
     assert set(cells) == {15}
+
+
+def test_a_narrow_terminal_has_no_room_for_streams(tiny_model: Path) -> None:
+    design = headrace.load(tiny_model)
+    wide = [str(c.header) for c in layer_table(design, Console(width=120)).columns]
+    assert wide == ["layer", "kind", "folding", "input", "output", "cycles"]
+    assert [str(c.header) for c in layer_table(design, Console(width=60)).columns] == [*wide[:3], "cycles"]

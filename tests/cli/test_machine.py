@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace import __version__
+from headrace.build.doctor import short_version
 from headrace.build.steps import STEPS
 from headrace.cli import app
 
@@ -131,3 +132,19 @@ def test_finns_configuration(tiny_model: Path, tmp_path: Path) -> None:
     assert kept["report"]["clock_mhz"] == 100
     assert "no folder to write" in document("build", tiny_model, status=2)["error"]["message"]
     assert "there is no model" in document("build", "-o", tmp_path / "x", status=2)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("g++ (Debian 12.2.0-14+deb12u1) 12.2.0", "12.2.0"),
+        ("This is perl 5, version 36, subversion 0 (v5.36.0) built for x86_64-linux", "5.36.0"),
+        ("Verilator 5.036 2025-04-27 rev v5.036", "5.036"),
+        ("GNU Make 4.3", "4.3"),
+        ("2.13.0+cpu", "2.13.0+cpu"),
+        ("of no number", "of no number"),
+        ("", ""),
+    ],
+)
+def test_versions_of_programs(text: str, short: str) -> None:
+    assert short_version(text) == short

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import re
 import sys
 from dataclasses import dataclass
 
@@ -90,12 +91,18 @@ def _package(name: str, purpose: str, required: bool, hint: str) -> Tool:
     return Tool(name, purpose, True, version, "", "", required)
 
 
+def short_version(text: str) -> str:
+    """The number alone of what a program says of its version."""
+    number = re.search(r"\d+(?:\.\d+)+", text)
+    return number[0] if " " in text and number else text
+
+
 def print_tools(tools: list[Tool]) -> None:
     """A table on standard output, and one sentence on whether everything needed is there."""
     shown = table("tool", "version", "needed for")
     for tool in tools:
         optional = "" if tool.required or "optional" in tool.purpose else " (optional)"
-        state = (tool.version or "found") if tool.found else f"missing: {tool.hint}"
+        state = (short_version(tool.version) or "found") if tool.found else f"missing: {tool.hint}"
         shown.add_row(tool.name, state, tool.purpose + optional)
     out = console()
     out.print(shown)

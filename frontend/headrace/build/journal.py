@@ -57,9 +57,10 @@ class Journal:
         start = time.perf_counter()
         try:
             yield self.note
-        except BaseException:
+        except BaseException as error:
             self._notes.pop()
-            self._close(StepRecord(name, time.perf_counter() - start, "failed"))
+            outcome = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            self._close(StepRecord(name, time.perf_counter() - start, outcome))
             raise
         self._close(StepRecord(name, time.perf_counter() - start, self._notes.pop()))
 
@@ -100,6 +101,10 @@ class Journal:
         return "".join(f"{text}\n" for text in lines)
 
 
-def line(record: StepRecord) -> str:
-    """A step in one line."""
-    return as_message(f"{record.name:<32} {record.seconds:8.2f} s  {record.note}".rstrip())
+_NAMES = 24
+"""Characters of a line for a step's place and name."""
+
+
+def line(record: StepRecord, place: str = "") -> str:
+    """A step in one line, with its *place* in the list, or how far it is indented, in front."""
+    return as_message(f"{place + record.name:<{_NAMES}} {record.seconds:8.2f} s  {record.note}".rstrip())

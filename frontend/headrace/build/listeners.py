@@ -87,7 +87,7 @@ class PlainListener:
 
     def end(self, record: StepRecord) -> None:
         """Print the step."""
-        print(f"{self._running.pop()[0]}{line(record)}", file=sys.stderr, flush=True)
+        print(line(record, self._running.pop()[0]), file=sys.stderr, flush=True)
 
     def warn(self, text: str) -> None:
         """Print the warning."""
@@ -180,7 +180,7 @@ class TerminalListener:
         self._bars.remove_task(task)
         if not self._tasks:
             self._bars.stop()
-        self._console.print(f"{where}{line(record)}", markup=False, highlight=False)
+        self._console.print(line(record, where), markup=False, highlight=False)
 
     def warn(self, text: str) -> None:
         """Print the warning; the bar stays below it."""

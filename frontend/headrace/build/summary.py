@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.console import Console
 from rich.table import Table
 
 from headrace.build.info import ModelInfo, Numbers
@@ -40,15 +41,26 @@ def print_design(design: Design) -> None:
         out.print(f"Report: {design.folder / 'report' / 'index.html'}", soft_wrap=True)
 
 
-def layer_table(design: Design) -> Table:
-    """Folding, streams and cycles of the layers that compute; the slowest is starred, what only moves is counted."""
-    shown = table("layer", "kind", "folding", "input", "output", right=("cycles",))
+def layer_table(design: Design, out: Console | None = None) -> Table:
+    """Folding, streams and cycles of the layers that compute; the slowest is starred, what only moves is counted.
+
+    The streams are left out where lines of *out*, standard output by default, are too short for them.
+    """
+    out = out or console()
+    whole = _layer_table(design, streams=True)
+    wanted = out.measure(whole, options=out.options.update_width(10_000)).maximum
+    return whole if wanted <= out.width else _layer_table(design, streams=False)
+
+
+def _layer_table(design: Design, streams: bool) -> Table:
+    shown = table("layer", "kind", "folding", *(("input", "output") if streams else ()), right=("cycles",))
     rows = layer_rows(design.hardware, design.performance)
     for row in rows:
         if row.moves:
             continue
         cycles = f"{row.layer.cycles:,}" + (" *" if row.share == 1 else "  ")
-        shown.add_row(row.layer.name, row.kind, row.folding, row.inputs, row.outputs, cycles)
+        ends = (row.inputs, row.outputs) if streams else ()
+        shown.add_row(row.layer.name, row.kind, row.folding, *ends, cycles)
     if between := kinds_text(rows):
         shown.caption = f"between them: {between}"
         shown.caption_justify = "left"
