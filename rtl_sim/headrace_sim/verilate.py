@@ -172,13 +172,22 @@ def _compile_model(compiler: Compiler, folder: Path, header: list[str]) -> list[
     sources["FAST"].append("glue.cpp")
     every = sources["FAST"] + sources["SLOW"]
     if _size(folder, every) < _SINGLE_UNIT_BYTES:
-        sources = {"FAST": [_joined(folder, "unit.cpp", every)], "SLOW": []}
-    elif _size(folder, sources["SLOW"]) < _SINGLE_UNIT_BYTES:  # most of each is the headers, without precompilation
-        sources["SLOW"] = [_joined(folder, "slow.cpp", sources["SLOW"])]
+        sources = {"FAST": every, "SLOW": []}
+    least = min(max(_size(folder, every) // (2 * compiler.jobs), _SINGLE_UNIT_BYTES // 3), _SINGLE_UNIT_BYTES)
+    sources = {speed: _units(folder, speed.lower(), names, least) for speed, names in sources.items()}
     how: dict[str, tuple[str, list[str]]] = {"FAST": (compiler.options.optimize, header), "SLOW": ("0", [])}
     files = [(folder / name, *how[speed]) for speed, names in sources.items() for name in names]
-    files.sort(key=lambda file: file[0].stat().st_size, reverse=True)
     return compiler.compile_all([(path, path.with_suffix(".o"), level, extra) for path, level, extra in files])
+
+
+def _units(folder: Path, stem: str, names: Sequence[str], least: int) -> list[str]:
+    """Files that include *names*, of *least* bytes or more, the largest first: most of a small one is the headers."""
+    groups: list[list[str]] = [[]]
+    for name in sorted(names, key=lambda name: (-_size(folder, [name]), name)):
+        if groups[-1] and _size(folder, groups[-1]) >= least:
+            groups.append([])
+        groups[-1].append(name)
+    return [_joined(folder, f"{stem}_{k}.cpp", group) for k, group in enumerate(groups) if group]
 
 
 def _size(folder: Path, names: Sequence[str]) -> int:

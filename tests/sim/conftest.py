@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
-from headrace_sim import Manifest, SimResult
+from headrace_sim import Manifest, SimResult, toolchain
 from headrace_sim.pytest_plugin import RtlSim
 
 ENGINES = {
@@ -30,6 +30,17 @@ Agree = Callable[..., SimResult]
 def engine(request: pytest.FixtureRequest) -> dict[str, str]:
     """Keyword arguments of `simulate` that choose one way to run a design."""
     return ENGINES[request.param]
+
+
+@pytest.fixture
+def forgotten_tools() -> Iterator[None]:
+    """No tool that was found before the test is known in it, nor one of the test after it."""
+    finders = (toolchain.verilator, toolchain.cxx_compiler, toolchain.icarus)
+    for finder in finders:
+        finder.cache_clear()
+    yield
+    for finder in finders:
+        finder.cache_clear()
 
 
 @pytest.fixture

