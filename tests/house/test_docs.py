@@ -232,6 +232,16 @@ def test_random_operators_are_refused(operator: str) -> None:
         from_proto(_model([helper.make_node(operator, sources, ["y"], **shape)], "y"))
 
 
+def test_benchmarks_page_names_every_script() -> None:
+    text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    scripts = sorted((ROOT / "benchmarks").glob("*.py"))
+    assert [path.name for path in scripts if path.name not in text] == []
+    heads = {
+        path: path.read_text(encoding="utf-8").split('"""')[1] for path in scripts if "__main__" in path.read_text()
+    }
+    assert [path.name for path, head in heads.items() if f"python benchmarks/{path.name}" not in head] == []
+
+
 def test_examples_page_names_every_example() -> None:
     text = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
     folders = {path.parent.name for path in (ROOT / "examples").glob("*/__init__.py")}

@@ -106,6 +106,12 @@ def test_every_style_is_forced() -> None:
     assert {choice: words - {"auto"} for choice, words in asked.items()} == STYLES
 
 
+def test_every_layer_is_estimated() -> None:
+    """No kind of layer is free, but for a FIFO of depth 0, which is a wire."""
+    free = [(group, case) for group, layers in GROUPS.items() for case, x in layers.items() if x.resources().lut <= 0]
+    assert all(getattr(GROUPS[group][case], "depth", None) == 0 for group, case in free), free
+
+
 @pytest.mark.parametrize("group", ["mvau", "vvau"])
 def test_sums_reach_their_ends(group: str) -> None:
     """The frames bring sums of products to both ends of the range that is proven for them."""
