@@ -189,9 +189,16 @@ class Buffer(np.ndarray):
 
     physical_address: int
     freed = False
+    synced = False
 
     def freebuffer(self) -> None:
         self.freed = True
+
+    def sync_to_device(self) -> None:
+        self.synced = True
+
+    def sync_from_device(self) -> None:
+        self.synced = True
 
 
 class Memory:

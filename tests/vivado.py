@@ -63,7 +63,8 @@ PROCESSORS = {
 }
 """Interfaces by property: whether master, and their clock."""
 
-CORE_PROPERTIES = {"NAME", "VERSION", "DISPLAY_NAME", "DESCRIPTION", "AUTO_FAMILY_SUPPORT_LEVEL"}
+KERNEL_PROPERTIES = {"SDX_KERNEL", "SDX_KERNEL_TYPE", "VITIS_DRC", "IPI_DRC"}
+CORE_PROPERTIES = KERNEL_PROPERTIES | {"NAME", "VERSION", "DISPLAY_NAME", "DESCRIPTION", "AUTO_FAMILY_SUPPORT_LEVEL"}
 FAMILY = {"zynq_ultra_ps_e": ("xczu", "xck"), "processing_system7": ("xc7z",)}
 
 
@@ -210,6 +211,7 @@ class Vivado:
         self.part, self.board_part, self.properties = "", "", dict[str, dict[str, str]]()
         self.files: dict[str, str] = {}
         self.cores: list[dict[str, Any]] = []
+        self.kernels: dict[str, Path] = {}
         self.validated = self.assigned = False
         self.copied: list[tuple[str, str]] = []
         self.said: list[str] = []
@@ -226,7 +228,8 @@ class Vivado:
                 command = name.removeprefix("do_").replace("ipx_", "ipx::")
                 tcl.createcommand(command, self._guarded(getattr(self, name)))
         tcl.eval(
-            "proc file {what args} { if {$what eq {copy}} { copy {*}$args } else { tcl_file $what {*}$args } }\n"
+            "proc file {what args} { if {$what eq {copy}} { copy {*}$args } "
+            "elseif {$what ne {mkdir}} { tcl_file $what {*}$args } }\n"
             "proc unknown {name args} { refuse $name }"
         )
         tcl.eval(f"info script {{{script}}}")
@@ -540,6 +543,19 @@ class Vivado:
     def do_ipx_add_register(self, name: str, block: str) -> str:
         self.core["registers"][name] = f"register {name}"
         return f"register {name}"
+
+    def do_package_xo(self, *args: str) -> None:
+        assert args[0] == "-force"
+        options = dict(zip(args[1::2], args[2::2], strict=True))
+        core = next(core for core in self.cores if core["NAME"] == options["-kernel_name"])
+        assert options["-ip_directory"] == core["root"]
+        assert options.keys() == {"-xo_path", "-kernel_name", "-ip_directory", "-ctrl_protocol"}
+        assert core["SDX_KERNEL"] == "true"
+        assert core["SDX_KERNEL_TYPE"] == "rtl"
+        assert core["VITIS_DRC"] == f"ctrl_protocol {options['-ctrl_protocol']}"
+        controlled = any(interface.kind == "aximm" for interface in core["interfaces"].values())
+        assert options["-ctrl_protocol"] == ("user_managed" if controlled else "ap_ctrl_none")
+        self.kernels[options["-kernel_name"]] = Path(options["-xo_path"])
 
     def do_ipx_create_xgui_files(self, core: str) -> None: ...
 

@@ -21,8 +21,9 @@ With ``control.json`` beside this file, weights and thresholds of layers are rea
 
 The overlay is that of build_zynq.tcl. It has an AXI DMA for every stream: input k is read by
 ``axi_dma_<k>.sendchannel``, output k written by ``axi_dma_<k>.recvchannel``; the control interface is that of its IP
-``accelerator``. In memory a word of a stream takes whole beats of its DMA, and what is sent to input 0 begins with the
-number of frames. This file needs numpy, and pynq on the board; nothing of headrace.
+``accelerator``. On an Alveo card (build_alveo.mk) kernels ``mm2s_<k>`` and ``s2mm_<k>`` are in their place. In memory
+a word of a stream takes whole beats of its DMA, and what is sent to input 0 begins with the number of frames. This file
+needs numpy, and pynq on the board; nothing of headrace.
 """
 
 from __future__ import annotations
@@ -233,11 +234,32 @@ class Registers:
         return result
 
 
+class Mover:
+    """A kernel of an Alveo card that moves beats, used as a channel of a DMA is."""
+
+    def __init__(self, kernel, beat_bytes: int, sends: bool) -> None:
+        self.kernel, self.beat_bytes, self.sends = kernel, beat_bytes, sends
+        self.buffer = self.running = None
+
+    def transfer(self, buffer) -> None:
+        """Start to move all of *buffer*."""
+        self.buffer = buffer
+        if self.sends:
+            buffer.sync_to_device()
+        self.running = self.kernel.start(buffer, buffer.nbytes // self.beat_bytes)
+
+    def wait(self) -> None:
+        """Until it is there."""
+        self.running.wait()
+        if not self.sends:
+            self.buffer.sync_from_device()
+
+
 class Accelerator:
     """The accelerator in the fabric.
 
     Args:
-        bitfile: loaded when no *overlay* is given.
+        bitfile: ``.bit``, or ``.xclbin`` of an Alveo card; loaded when no *overlay* is given.
         overlay: with the DMAs as its attributes; for tests, anything that has them.
         allocate: makes buffers that a DMA can reach; that of pynq by default.
         folder: where ``io.json`` is.
@@ -408,20 +430,30 @@ class Accelerator:
 
     def _transfer(self, count: int) -> list:
         """Send what is in the buffers; returns those with the results."""
-        dmas = [getattr(self.overlay, f"axi_dma_{k}") for k in range(max(len(self.inputs), len(self.outputs)))]
-        for k in range(len(self.outputs)):  # these first, so that nothing waits for them
-            dmas[k].recvchannel.transfer(self._buffers["output", k])
-        for k in range(len(self.inputs)):
-            dmas[k].sendchannel.transfer(self._buffers["input", k])
-        for k in range(len(self.inputs)):
-            dmas[k].sendchannel.wait()
-        for k, stream in enumerate(self.outputs):
-            channel, wanted = dmas[k].recvchannel, stream.bytes_of(count)
+        senders = [self._channel(False, k) for k in range(len(self.inputs))]
+        receivers = [self._channel(True, k) for k in range(len(self.outputs))]
+        for k, channel in enumerate(receivers):  # these first, so that nothing waits for them
+            channel.transfer(self._buffers["output", k])
+        for k, channel in enumerate(senders):
+            channel.transfer(self._buffers["input", k])
+        for channel in senders:
             channel.wait()
+        for channel, stream in zip(receivers, self.outputs):
+            channel.wait()
+            wanted = stream.bytes_of(count)
             moved = getattr(channel, "transferred", wanted)  # which pynq has since 2.7
             if moved != wanted:
                 raise RuntimeError(f"'{stream.name}': {moved} of {wanted} bytes; is io.json of this bitfile?")
         return [self._buffers["output", k] for k in range(len(self.outputs))]
+
+    def _channel(self, output: bool, index: int):
+        """What moves the beats of a stream: a direction of its DMA, or its kernel."""
+        kernel = getattr(self.overlay, f"{'s2mm' if output else 'mm2s'}_{index}", None)
+        if kernel is not None:
+            stream = (self.outputs if output else self.inputs)[index]
+            return Mover(kernel, stream.beat_bytes, sends=not output)
+        dma = getattr(self.overlay, f"axi_dma_{index}")
+        return dma.recvchannel if output else dma.sendchannel
 
     def _buffer(self, end: str, index: int, size: int):
         """A buffer of so many bytes that the DMA reaches: the last one of this stream where it has that size."""
@@ -436,7 +468,7 @@ class Accelerator:
 def main() -> None:
     """Run the command line, whose names are those of FINN's drivers."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--bitfile", required=True, help="with its .hwh beside it")
+    parser.add_argument("--bitfile", required=True, help="with its .hwh beside it, or .xclbin")
     parser.add_argument("--exec_mode", choices=("execute", "throughput_test"), default="execute")
     parser.add_argument("--inputfile", default="input.npz", help="arrays (frames, *shape) by input name")
     parser.add_argument("--outputfile", default="output.npz", help="arrays by output name")

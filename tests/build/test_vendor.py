@@ -51,7 +51,7 @@ def test_projects(board: str | None, tmp_path: Path) -> None:
     assert tool.part == part
     zynq = (folder / "build_zynq.tcl").exists()
     assert zynq == (board != "U250")
-    assert [core["NAME"] for core in tool.cores] == ["net", *(["net_dma"] if zynq else [])]
+    assert [core["NAME"] for core in tool.cores] == ["net", "net_dma"]
     for core in tool.cores:
         assert core["root"] == str(folder / "ip" / core["NAME"])
         files = {Path(path).name: kind for path, kind in core["files"].items()}

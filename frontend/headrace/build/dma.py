@@ -55,6 +55,16 @@ class End:
     dma: str
 
     @property
+    def kernel(self) -> str:
+        """On an Alveo card, the kernel in the place of the DMA's direction; the driver finds it by this name."""
+        return f"{'s2mm' if self.output else 'mm2s'}_{self.dma.rpartition('_')[2]}"
+
+    @property
+    def mover(self) -> str:
+        """The C++ function of that kernel."""
+        return f"move_{self.kernel}"
+
+    @property
     def memory_bits(self) -> int:
         """Width of the DMA's way to memory: 32 at least."""
         return max(8 * self.beat_bytes, 32)

@@ -9,7 +9,8 @@ from typing import Any
 
 from headrace.build.config import BuildConfig
 from headrace.build.design import Design
-from headrace.build.dma import ZYNQ, ZYNQ_ULTRASCALE, End, ends_of, largest_beat, pins
+from headrace.build.dma import ALVEO, ZYNQ, ZYNQ_ULTRASCALE, End, ends_of, largest_beat, pins
+from headrace.build.finn_basic import alveo_default_platform
 from headrace.build.output import MANIFEST
 from headrace.codegen.control import AXI_WIDTHS, MAP_HEADER, address_map
 from headrace.codegen.names import Namespace
@@ -102,6 +103,9 @@ def project_files(design: Design, files: Sequence[str], config: BuildConfig) -> 
         "outputs": [end for end in ends if end.output],
         "control_pins": [f"{control['port']}_{signal}" for signal in AXI_WIDTHS] if control is not None else [],
         "largest": largest_beat(part),
+        "alveo": part.lower().startswith(ALVEO),
+        "dma_ip": behind,
+        "clock_mhz": max(int(config.clock_mhz + 1e-6), 1),  # not faster than was asked for
     }
 
     def text(template: str, **more: object) -> str:
@@ -113,14 +117,16 @@ def project_files(design: Design, files: Sequence[str], config: BuildConfig) -> 
         f"{top}.core": text("fusesoc.core"),
         f"{plain}.v": text("ip.v", module=plain, pins=pins(ends, control, beats=False)),
     }
-    if part.lower().startswith(ZYNQ) and len(ends) < LARGEST_BUS:
+    if part.lower().startswith((*ZYNQ, *ALVEO)) and len(ends) < LARGEST_BUS:
         library = [f"{module}.sv" for module in DMA_LIBRARY]
         result |= {module: text(module) for module in library}
         result[f"{behind}.v"] = text("dma.v", module=behind, pins=pins(ends, control, beats=True))
-        result["build_zynq.tcl"] = text("build_zynq.tcl", **_zynq(config, part, behind, ends, control))
-        ips.append(
-            {"name": behind, "module": behind, "text": f"{ip_text} for DMAs", "sources": [f"{behind}.v", *library]}
-        )
+        own = [f"{behind}.v", *library]
+        ips.append({"name": behind, "module": behind, "text": f"{ip_text} for DMAs", "sources": own})
+        if context["alveo"]:
+            result |= {name: text(name, **_alveo(part)) for name in ("movers.cpp", "link.cfg", "build_alveo.mk")}
+        else:
+            result["build_zynq.tcl"] = text("build_zynq.tcl", **_zynq(config, part, ends, control))
     return {**result, "package_ip.tcl": text("package_ip.tcl", ips=ips)}
 
 
@@ -133,9 +139,14 @@ def _control(design: Design) -> dict[str, Any] | None:
     return {"port": data["interface"], "bytes": 1 << bits, "address_bits": bits, "registers": data["registers"]}
 
 
-def _zynq(
-    config: BuildConfig, part: str, ip: str, ends: Sequence[End], control: Mapping[str, Any] | None
-) -> dict[str, object]:
+def _alveo(part: str) -> dict[str, object]:
+    """Platform and memory of an Alveo card: DDR where it has that, else HBM."""
+    cards = [name for name, code in BOARDS.items() if code.lower().startswith(find_part(part).name)]
+    platform = next((alveo_default_platform[card] for card in cards if card in alveo_default_platform), "")
+    return {"platform": platform, "bank": "DDR[0]" if cards[0] in ("U200", "U250") else "HBM[0]"}
+
+
+def _zynq(config: BuildConfig, part: str, ends: Sequence[End], control: Mapping[str, Any] | None) -> dict[str, object]:
     """What the project of a Zynq needs to know besides the design."""
     board = next((name for name in BOARD_FILES if name.lower() == (config.board or "").lower()), None)
     if config.fpga_part is not None and board is not None and BOARDS[board].lower() != part.lower():
@@ -151,9 +162,7 @@ def _zynq(
         "title": board or part,
         "board_part": BOARD_FILES[board] if board is not None else "",
         "crystal_mhz": CRYSTALS_MHZ.get(board or "", 0),
-        "clock_mhz": max(int(config.clock_mhz + 1e-6), 1),  # not faster than was asked for
         "ultrascale": part.lower().startswith(ZYNQ_ULTRASCALE),
-        "dma_ip": ip,
         "dmas": [{"name": name, "source": d.get("source"), "target": d.get("target")} for name, d in dmas.items()],
         "slaves": [{"cell": cell, "pin": pin, "port": f"M{k:02d}_AXI"} for k, (cell, pin) in enumerate(places)],
         "masters": [{"cell": cell, "pin": pin, "port": f"S{k:02d}_AXI"} for k, (cell, pin) in enumerate(masters)],
