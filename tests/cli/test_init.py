@@ -17,10 +17,10 @@ import pytest
 import yaml
 from models import quantized_mlp
 
-from headrace import load
+from headrace import __version__, load
 from headrace.build.project import write_project
 from headrace.errors import InputError
-from headrace_sim import read_vectors
+from headrace_sim import read_vectors, write_vectors
 
 RTL_SIM = Path(importlib.util.find_spec("headrace_sim").origin).parents[1]
 
@@ -82,10 +82,31 @@ def test_the_regression_runs_in_a_bare_environment(tmp_path: Path, rtl_sim) -> N
     for module in ("torch", "onnx", "headrace", "networkx"):
         code = f"import importlib.util; assert importlib.util.find_spec({module!r}) is None"
         run(python, "-c", code, folder=folder, PYTHONPATH="")
+    (python.parent / "pytest").write_text(f'#!/bin/sh\nexec "{python}" -m pytest "$@"\n')
+    (python.parent / "pytest").chmod(0o755)
+    action = yaml.safe_load((folder / ".github/actions/rtl/action.yml").read_text())
+    steps = {step["name"]: step for step in action["runs"]["steps"]}
+    summary = tmp_path / "summary.md"
+    environment = {
+        "PYTHONPATH": "",
+        "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "TESTS": action["inputs"]["tests"]["default"],
+        "OPTIONS": "-q",
+        "GITHUB_STEP_SUMMARY": str(summary),
+    }
     junit = folder / "artifacts" / "junit.xml"
-    command = [python, "-m", "pytest", "-q", "--require-sim", "--rtl-artifacts=artifacts", f"--junit-xml={junit}"]
-    assert "4 passed" in run(*command, folder=folder, PYTHONPATH="")
+    assert "4 passed" in run("bash", "-ec", steps["Simulate"]["run"], folder=folder, **environment)
     assert 'failures="0"' in junit.read_text()
+    assert (tmp_path / ".cache" / "headrace").is_dir()  # what the step before it caches
+    vectors.expected[load(folder / "rtl").hardware.outputs[0].name][3] += 1
+    write_vectors(folder / "vectors.npz", vectors)
+    with pytest.raises(AssertionError, match=r"frame 3, element 0: expected"):
+        run("bash", "-ec", steps["Simulate"]["run"], folder=folder, **environment)
+    run("bash", "-ec", steps["Say what differs"]["run"], folder=folder, **environment)
+    assert "    tests/test_rtl.py::test_every_value[0.0]\n" in summary.read_text()
+    assert "frame 3, element 0: expected" in summary.read_text()
+    assert "in waves.vcd: " in summary.read_text()
 
 
 def test_files_of_a_project(tmp_path: Path) -> None:
@@ -103,6 +124,10 @@ def test_files_of_a_project(tmp_path: Path) -> None:
     commands = [step["run"] for step in action["runs"]["steps"] if "run" in step]
     assert any("--require-sim" in command for command in commands)
     assert not any("${{" in command for command in commands)  # what a caller gives reaches no shell as text
+    gitlab = yaml.safe_load((tmp_path / "net work_1" / ".gitlab-ci.yml").read_text())["rtl"]
+    assert gitlab["variables"]["HEADRACE"] == action["inputs"]["headrace"]["default"] == f"headrace=={__version__}"
+    assert gitlab["artifacts"]["reports"]["junit"] in gitlab["script"][-1]
+    assert all(f"/{folder}" in str(gitlab["variables"]) for folder in gitlab["cache"]["paths"])
 
 
 @pytest.mark.parametrize("name", ["-x", "a\nb", "a'b", "{{ 7 * 7 }}", "[[ model ]]"])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from headrace import __version__
 from headrace.errors import InputError
 
 TEMPLATES = Path(__file__).with_name("pages") / "init"
@@ -54,7 +55,7 @@ def _rendered(name: str, trained: bool) -> dict[str, str]:
         block_start_string="[%",
         block_end_string="%]",
     )
-    context = {"name": name, "model": OWN_MODEL, "trained": trained}
+    context = {"name": name, "model": OWN_MODEL, "trained": trained, "version": __version__}
     files = {}
     for template in sorted(environment.list_templates(["j2"])):
         path = template.removesuffix(".j2")
