@@ -57,6 +57,7 @@ from headrace_sim.errors import ManifestError
 FORMAT = "headrace-design"
 VERSION = 1
 ENCODINGS = ("signed", "unsigned", "bipolar")
+LARGEST = 2**28  # bytes of a manifest
 MAX_BITS = 63  # an element must fit in int64 in every encoding
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -196,6 +197,8 @@ def load(path: Path | str) -> Manifest:
     if file.is_dir():
         file = file / "design.json"
     try:
+        if file.exists() and (not file.is_file() or file.stat().st_size > LARGEST):
+            raise ManifestError(f"{file}: expected a design manifest, a file of at most {LARGEST:,} bytes")
         data = json.loads(file.read_text())
     except OSError as error:
         raise ManifestError(f"{file}: cannot read the design manifest ({error.strerror})") from error

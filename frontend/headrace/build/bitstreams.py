@@ -9,6 +9,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from headrace.bounded_text import kept_text
+
 FOLDER = "bitstream"
 RESULT = "bitstream.json"
 
@@ -60,7 +62,7 @@ def read_bitstreams(folder: Path, digest: str) -> list[Bitstream]:
     found = []
     for path in sorted((folder / FOLDER).glob(f"*/{RESULT}")):
         try:
-            found.append(TypeAdapter(Bitstream).validate_json(path.read_bytes()))
+            found.append(TypeAdapter(Bitstream).validate_json(kept_text(path)))
         except (OSError, ValueError):
             continue
     return [bitstream for bitstream in found if bitstream.digest == digest]

@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from headrace.bounded_text import kept_text
 from headrace.build.config import BuildConfig
 from headrace.build.design import Design
 from headrace.build.journal import Journal
@@ -108,7 +109,7 @@ def restore(folder: Path, step: str, config: BuildConfig, journal: Journal, file
 def _read(path: Path, step: str, file: Path) -> dict[str, Any]:
     missing = f"{file}: no result of step '{step}' to start from; build up to it with stop_step='{step}' first"
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(kept_text(path))
     except OSError as error:
         raise InputError(missing) from error
     except (ValueError, RecursionError) as error:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from headrace.bounded_text import kept_text
 from headrace.build.arrays import check_feeds, plain_arrays, run_frames
 from headrace.build.config import BuildConfig, Folding
 from headrace.build.info import ModelInfo, describe
@@ -413,7 +414,7 @@ class Design:
                 f"nothing to {purpose}: expected the folder of a build; make one with `headrace build MODEL`"
             )
         manifest = self.folder / MANIFEST
-        if not manifest.is_file() or manifest.read_text(encoding="utf-8") != self.plan.files[MANIFEST]:
+        if not manifest.is_file() or kept_text(manifest) != self.plan.files[MANIFEST]:
             raise InputError(f"{manifest}: not the design that this version of Headrace generates; build it again")
         return self.folder
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.bounded_text import kept_text
 from headrace.build.report import REPORT_DATA
 from headrace.errors import HeadraceError
 
@@ -38,7 +39,7 @@ def build_data(design: Design) -> Data:
     """A design that was built; ``report`` is the content of ``report/report.json``, or null for a partial build."""
     assert design.folder is not None
     report = design.folder / REPORT_DATA
-    made = json.loads(report.read_text(encoding="utf-8")) if report.is_file() else None
+    made = json.loads(kept_text(report)) if report.is_file() else None
     return {"output": str(design.folder), "name": design.name, "report": made}
 
 

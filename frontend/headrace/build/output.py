@@ -115,13 +115,18 @@ def _copy(target: Path, whole: Path, folder: Path) -> None:
         InputError: when there is something else than files and folders: through a link another file would be written,
             and a pipe has no end.
     """
+    size = 0
     for place, folders, files in os.walk(target):
         for name in (*folders, *files):
             path = Path(place, name)
-            if not stat.S_ISDIR(mode := path.lstat().st_mode) and not stat.S_ISREG(mode):
+            info = path.lstat()
+            size += info.st_size
+            if not stat.S_ISDIR(mode := info.st_mode) and not stat.S_ISREG(mode):
                 kind = "a link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
                 where = folder / path.relative_to(target)
                 raise InputError(f"{where}: is {kind}, which no build puts there; remove it, or build anew")
+    if size > (free := shutil.disk_usage(whole).free):  # perhaps of holes, which a copy has not
+        raise InputError(f"{folder}: cannot be copied: it has {size:,} bytes, and {free:,} are free; build anew")
     try:
         shutil.copytree(target, whole, symlinks=True, dirs_exist_ok=True)
     except shutil.Error as error:  # has a list of all that failed

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from headrace.bounded_text import kept_text
 from headrace.build.arrays import check_feeds
 from headrace.build.journal import Journal
 from headrace.build.verify import compare_simulation, random_frames
@@ -109,7 +110,7 @@ class Profile:
 def read_profile(folder: Path, digest: str) -> Profile | None:
     """The profile that a build kept of the design with *digest*, or None."""
     try:
-        found = Profile.from_json((folder / FILE).read_text(encoding="utf-8"))
+        found = Profile.from_json(kept_text(folder / FILE))
     except (OSError, ValueError):
         return None
     return found if found.digest == digest else None

@@ -14,6 +14,7 @@ import networkx as nx
 from pydantic import TypeAdapter
 
 from headrace import __version__
+from headrace.bounded_text import kept_text
 from headrace.build.bitstreams import Bitstream, read_bitstreams
 from headrace.build.drawing import Arrow, Box, draw
 from headrace.build.estimates import network_counts
@@ -261,7 +262,7 @@ def renewed_report(design: Design, folder: Path) -> dict[str, str]:
     """
     path = folder / REPORT_DATA
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(kept_text(path))
         comparisons = TypeAdapter(list[Comparison]).validate_python(data["comparisons"])
         steps = TypeAdapter(list[StepRecord]).validate_python(data["steps"])
         source = TypeAdapter(str).validate_python(data["source"])

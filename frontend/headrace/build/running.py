@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from headrace.bounded_text import kept_text
 from headrace.build.checkpoint import restore, save_checkpoint
 from headrace.build.config import BuildConfig
 from headrace.build.design import STAGES
@@ -119,6 +120,6 @@ def _changed(before: BuildState, after: BuildState) -> bool:
 
 def _earlier_times(folder: Path) -> dict[str, float]:
     try:
-        return TypeAdapter(dict[str, float]).validate_json((folder / TIMES_FILE).read_bytes())
+        return TypeAdapter(dict[str, float]).validate_json(kept_text(folder / TIMES_FILE))
     except (OSError, ValueError):
         return {}

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from headrace.bounded_text import given_text
 from headrace.errors import InputError
 from headrace.schedule.folding_file import DoubledKeyError, without_doubles
 
@@ -39,7 +40,7 @@ def read_text(path: Path) -> str:
         InputError: when it cannot be read.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return given_text(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from headrace.bounded_text import kept_text
 from headrace.build.arrays import check_feeds, read_array, read_arrays
 from headrace.build.config import VALIDATED
 from headrace.build.journal import Journal
@@ -111,7 +112,7 @@ class Validation:
 def read_validation(folder: Path, digest: str) -> Validation | None:
     """The accuracies that a build kept of the design with *digest*, or None."""
     try:
-        found = TypeAdapter(Validation).validate_json((folder / FILE).read_bytes())
+        found = TypeAdapter(Validation).validate_json(kept_text(folder / FILE))
     except (OSError, ValueError):
         return None
     return found if found.digest == digest and found.frames > 0 else None

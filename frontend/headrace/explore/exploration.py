@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from headrace.bounded_text import kept_text
 from headrace.build.arrays import read_arrays
 from headrace.build.config import BuildConfig
 from headrace.build.journal import Journal
@@ -171,7 +172,7 @@ def build_command(result: Result, folder: Path) -> str:
 
 def _kept(folder: Path, point: Point) -> Result | None:
     try:
-        result = Result.from_json((folder / POINTS / f"{point.key}.json").read_text(encoding="utf-8"))
+        result = Result.from_json(kept_text(folder / POINTS / f"{point.key}.json"))
     except (OSError, ValueError):
         return None
     return None if result.error else result

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from headrace.bounded_text import given_text
 from headrace.build.config import BuildConfig, complaint
 from headrace.build.settings_text import YamlLoader
 from headrace.errors import InputError, did_you_mean
@@ -196,7 +197,7 @@ def read_sweep(path: Path) -> Sweep:
         InputError: when it cannot be read or does not describe a sweep.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = given_text(path)
         values = yaml.load(text, YamlLoader)
         size = _size(values, {})
     except OSError as error:

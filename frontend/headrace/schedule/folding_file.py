@@ -18,6 +18,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
+from headrace.bounded_text import given_text
 from headrace.errors import FoldingError, did_you_mean
 from headrace.ir import Graph
 from headrace.layers.base import Layer
@@ -74,7 +75,7 @@ def read_folding(path: str | Path) -> dict[str, Settings]:
         FoldingError: when the file is missing, is not JSON, or is not an object of objects.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=without_doubles)
+        data = json.loads(given_text(Path(path)), object_pairs_hook=without_doubles)
     except OSError as error:
         raise FoldingError(f"cannot read the folding file {path} ({error.strerror})") from error
     except RecursionError as error:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from headrace.bounded_text import kept_text
 from headrace.errors import InputError, ToolError
 from headrace.synth.families import Family
 from headrace.synth.harness import HARNESS, harness
@@ -202,7 +203,7 @@ def _read(cache: Path | None, key: str) -> UnitResult | None:
     if cache is None:
         return None
     try:
-        data = json.loads((cache / f"{key}.json").read_text(encoding="utf-8"))
+        data = json.loads(kept_text(cache / f"{key}.json"))
         kept = TypeAdapter(tuple[Utilisation, float | None]).validate_python((data["used"], data["fmax_mhz"]))
         return UnitResult("", "", *kept)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from headrace.bounded_text import kept_text
 from headrace.errors import InputError
 
 FILE = "synthesis.json"
@@ -143,7 +144,7 @@ def read_synthesis(folder: Path) -> Synthesis | None:
     if not path.is_file():
         return None
     try:
-        return TypeAdapter(Synthesis).validate_json(path.read_bytes())
+        return TypeAdapter(Synthesis).validate_json(kept_text(path))
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path}: not a synthesis of this version of Headrace; remove it and synthesise again"
