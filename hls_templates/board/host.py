@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,18 @@ from driver import Stream
 
 
 class SerialAccelerator:
-    """The accelerator behind an open serial port (anything with ``read(count)`` and ``write(bytes)``)."""
+    """The accelerator behind an open serial port (as of pyserial)."""
 
     def __init__(self, port: object, description: dict) -> None:
         self.port = port
         (self.source,) = (Stream(entry) for entry in description["inputs"])
         (self.target,) = (Stream(entry) for entry in description["outputs"])
+
+    def reset(self) -> None:
+        """Reset the accelerator by a break, and forget what it has sent: after a program that ended inside a frame."""
+        self.port.send_break(0.05)
+        time.sleep(0.01)
+        self.port.reset_input_buffer()
 
     def execute(self, frames: np.ndarray) -> np.ndarray:
         """The results ``(frames, *shape)``, frame by frame.
@@ -49,6 +56,7 @@ def main() -> None:
     description = json.loads(Path(__file__).with_name("io.json").read_text())
     with serial.Serial(name, description["baud"], timeout=10) as port, np.load(source, allow_pickle=False) as arrays:
         accelerator = SerialAccelerator(port, description)
+        accelerator.reset()
         np.savez(target, **{accelerator.target.name: accelerator.execute(arrays[accelerator.source.name])})
 
 

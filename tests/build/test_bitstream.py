@@ -33,12 +33,20 @@ module bench;
   logic clk = 0, rxd = 1, txd, light_ready, light_error;
   logic [7:0] sent[{count}];
   logic [7:0] got;
+  logic broken = {breaks} < 0;
   always #5 clk = ~clk;
   headrace_board board (.clk(clk), .rxd(rxd), .txd(txd), .light_ready(light_ready), .light_error(light_error));
   initial begin
     $readmemh("sent.hex", sent);
     wait (light_ready === 1'b{ready});
     for (int n = 0; n < {count}; n++) begin
+      if (n == {breaks}) begin
+        rxd = 0;
+        repeat (25 * {cycles}) @(posedge clk);
+        rxd = 1;
+        repeat (300 + 2 * {cycles}) @(posedge clk);
+        broken = 1;
+      end
       rxd = 0;
       repeat ({cycles}) @(posedge clk);
       for (int b = 0; b < 8; b++) begin
@@ -50,6 +58,7 @@ module bench;
     end
   end
   initial begin
+    wait (broken);
     for (int n = 0; n < {wanted}; n++) begin
       @(negedge txd);
       repeat ({cycles} / 2) @(posedge clk);
@@ -73,15 +82,23 @@ class Line:
 
     def __init__(self, folder: Path, cycles: int, ready: int) -> None:
         self.folder, self.cycles, self.ready, self.sent, self.error = folder, cycles, ready, b"", ""
+        self.broken = -1  # the byte before which there was a break
+
+    def send_break(self, seconds: float) -> None:
+        self.broken = len(self.sent)
+
+    def reset_input_buffer(self) -> None: ...
 
     def write(self, data: bytes) -> None:
         self.sent += data
 
     def read(self, wanted: int) -> bytes:
-        data, self.sent = self.sent, b""
+        (data, self.sent), (breaks, self.broken) = (self.sent, b""), (self.broken, -1)
         (self.folder / "sent.hex").write_text("\n".join(f"{byte:02x}" for byte in data))
         limit = 10 * (len(data) + wanted + 200) * 12 * self.cycles + 1_000_000
-        bench = BENCH.format(count=len(data), wanted=wanted, cycles=self.cycles, limit=limit, ready=self.ready)
+        bench = BENCH.format(
+            count=len(data), wanted=wanted, cycles=self.cycles, limit=limit, ready=self.ready, breaks=breaks
+        )
         (self.folder / "bench.sv").write_text(bench)
         sources = sorted(path.name for path in self.folder.glob("*.sv"))
         command = ["iverilog", "-g2012", "-s", "bench", "-o", "bench.vvp", *sources]
@@ -115,6 +132,22 @@ def test_frames_through_the_serial_line(
     results = accelerator.execute(feeds[accelerator.source.name])
     assert np.array_equal(results, expected[accelerator.target.name])
     assert line.error == ("1" if board.active_low else "0")  # nothing was lost
+
+
+@needs_icarus
+@pytest.mark.parametrize("left", [b"", b"\x01", b"\xff" * 7])
+def test_a_break_is_a_reset(left: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that ended inside a frame has left bytes behind; the next one is not shifted by them."""
+    board, design = find_board("ice40hx8k"), load(quantized_mlp((12, 8, 5), 3, 0))
+    write_files(tmp_path, board_files(design, board, board.clock_khz * 100))
+    feeds = design.core_feeds(random_frames(design.source, 1, 0))
+    host = host_program(tmp_path, monkeypatch)
+    line = Line(tmp_path, cycles=10, ready=1)
+    accelerator = host.SerialAccelerator(line, json.loads((tmp_path / "io.json").read_text()))
+    line.write(left)
+    accelerator.reset()
+    results = accelerator.execute(feeds[accelerator.source.name])
+    assert np.array_equal(results, design.parts.core.run(feeds)[accelerator.target.name])
 
 
 @needs_icarus

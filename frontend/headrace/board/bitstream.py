@@ -26,6 +26,8 @@ from headrace.synth.tools import packer, place_and_route, run, yosys
 
 LIBRARY = ("headrace_uart_rx", "headrace_uart_tx", "headrace_byte_fifo")
 HOST = "host.py"
+BREAK_BITS = 20
+"""Bits for which the line is low in a break: two bytes, longer than any byte."""
 
 _ERROR = re.compile(r"^(?:.*?:\d+: )?ERROR: (.*)$", re.MULTILINE)
 
@@ -72,6 +74,9 @@ def _context(manifest: Mapping[str, Any], board: Board, baud: int) -> dict[str, 
         "design": manifest["top"],
         "baud": baud,
         "cycles": board.cycles_a_bit(baud),
+        "break_bits": BREAK_BITS,
+        "break_cycles": BREAK_BITS * board.cycles_a_bit(baud),
+        "break_count_bits": (BREAK_BITS * board.cycles_a_bit(baud)).bit_length(),
         "in_port": source["port"],
         "out_port": target["port"],
         "in_bytes": in_bytes,
