@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import headrace
 from headrace.build.verify import random_frames
+from headrace.resources import hls_templates
 from headrace_sim.manifest import load
 from headrace_sim.packing import pack, unpack
 
@@ -112,3 +115,15 @@ def test_what_is_sent_is_what_the_hardware_reads(make: Any, tmp_path: Path) -> N
         accelerator.execute({name: values + 100})
     table = json.loads((out / "driver" / "io.json").read_text())
     assert [len(table["inputs"]), len(table["outputs"])] == [1, 1]
+
+
+@pytest.mark.parametrize("path", ["driver/driver.py", "board/host.py"])
+def test_files_for_boards_are_of_old_pythons(path: str) -> None:
+    """Images of PYNQ have Python 3.8: its grammar, nothing of later ones, no package but numpy and the board's own."""
+    tree = ast.parse((hls_templates() / path).read_text(), feature_version=(3, 8))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    assert not [c.lineno for c in calls if isinstance(c.func, ast.Name) and any(k.arg == "strict" for k in c.keywords)]
+    imports = [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
+    names = {n.module if isinstance(n, ast.ImportFrom) else n.names[0].name for n in imports}
+    own = {"numpy", "pynq", "serial", "driver"}
+    assert {str(name).partition(".")[0] for name in names} - own <= sys.stdlib_module_names
