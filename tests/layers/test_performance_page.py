@@ -59,6 +59,8 @@ def _formulas() -> dict[str, Callable[[Any], int]]:
 def test_cycles(group: str) -> None:
     formulas = _formulas()
     cases = GROUPS[group]
+    missing = {layer.kind for layer in cases.values()} - set(formulas)
+    assert not missing, f"the table 'Cycles of a layer' of {PAGE.name} lacks {missing}"
     assert {name: layer.cycles for name, layer in cases.items()} == {
         name: formulas[layer.kind](layer) for name, layer in cases.items()
     }
