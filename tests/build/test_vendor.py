@@ -192,3 +192,15 @@ def test_parts() -> None:
         part_of(BuildConfig(board="Pynq-Z3"))
     with pytest.raises(InputError, match="setting 'fpga_part': unknown part or board 'lfe5u'"):
         part_of(BuildConfig(fpga_part="lfe5u"))
+
+
+@pytest.mark.parametrize(
+    "part", ["xcvu9p-flgb2104-2-i", "xcvu13p-flga2577-2-e", "xc7k325tffg900-2", "XCAU25P-ffvb676-2-e"]
+)
+def test_a_project_takes_any_part_whose_code_is_whole(part: str) -> None:
+    assert part_of(BuildConfig(fpga_part=part)) == part
+
+
+def test_half_of_a_code_that_is_not_known_is_no_part() -> None:
+    with pytest.raises(InputError, match=r"unknown part or board 'xcvu9p'.*; or a whole ordering code, such as"):
+        part_of(BuildConfig(fpga_part="xcvu9p"))

@@ -216,6 +216,12 @@ def test_finn_files_may_say_more() -> None:
     assert any("mem_mode has no effect" in note for note in applied.notes)
 
 
+def test_numbers_count_where_the_layer_that_a_file_was_written_for_has_another_name_now() -> None:
+    applied = apply_folding(unfolded(), {"MVAU_0": {"PE": 4, "layer": "QX8V1Q"}}, Reading.FINN)
+    assert foldings(applied.graph)["fc0"]["PE"] == 4
+    assert any("was written for layer 'QX8V1Q' but is now 'fc0'" in note for note in applied.notes)
+
+
 def test_finn_does_not_count_thresholds_behind_a_matrix_vector_unit() -> None:
     settings = {"Thresholding_rtl_0": {"PE": 3}, "MVAU_hls_0": {"PE": 4, "SIMD": 3}}
     fused = apply_folding(unfolded(), settings, Reading.FINN)

@@ -109,7 +109,7 @@ class BuildConfig(FinnSettings):
         folding: PE and SIMD by layer, overriding what the target would choose.
         folding_config_file: JSON file that holds a folding dictionary.
         board: board that the project beside the stitched RTL is for.
-        fpga_part: or its part, by ordering code; the design itself is the same for every device.
+        fpga_part: or its part, by ordering code, any of AMD's; the design itself is the same for every device.
         fit_part: part or board whose resources the design must fit, by the estimates; without a target rate the design
             becomes as fast as fits.
         resource_limits: most of each resource that the design may take: ``lut``, ``ff``, ``dsp``, ``bram18``,

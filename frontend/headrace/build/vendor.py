@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -48,19 +49,28 @@ CRYSTALS_MHZ = {"Pynq-Z1": 50, "Pynq-Z2": 50}
 def part_of(config: BuildConfig) -> str:
     """The ordering code of the part that projects are for: that of the configuration, or of its board.
 
+    Resources of the part need not be known: a whole code is written into the project as it is.
+
     Raises:
-        InputError: for a board or part that is not known.
+        InputError: for a board that is not known, or a part that is neither known nor a whole ordering code.
     """
     if config.fpga_part is not None:
-        try:
-            find_part(config.fpga_part)
-        except FoldingError as error:
-            raise InputError(f"setting 'fpga_part': {error}") from error
+        if not is_ordering_code(config.fpga_part):
+            try:
+                find_part(config.fpga_part)
+            except FoldingError as error:
+                whole = "or a whole ordering code, such as xcvu9p-flga2104-2L-e"
+                raise InputError(f"setting 'fpga_part': {error}; {whole}") from error
         return config.fpga_part
     if config.board is None:
         return DEFAULT_PART
     check_board(config.board)
     return {name.lower(): part for name, part in BOARDS.items()}[config.board.lower()]
+
+
+def is_ordering_code(part: str) -> bool:
+    """Whether *part* says device, package and speed grade, as Vivado takes them."""
+    return re.fullmatch(r"x[acq]7?[a-z]+\d+[a-z]*-?[a-z]{3,4}\d+-\d[a-z]*(-[a-z]+)*", part, re.IGNORECASE) is not None
 
 
 def check_board(name: str | None) -> None:

@@ -283,8 +283,8 @@ def _fold(node: str, layer: Layer, values: Settings, place: tuple[str, str], tol
     folding: dict[str, int] = {}
     for name, value in values.items():
         if name == GUARD:
-            if value != node:
-                raise FoldingError(f"{file}, key \"{key}\" was written for layer '{value}' but is now '{node}'")
+            if value != node:  # as FINN reads it, names may change: qonnx draws new ones where models are merged
+                refuse(f"{file}, key \"{key}\" was written for layer '{value}' but is now '{node}'", tolerant, notes)
         elif name in RUNTIME_KEYS:
             _check_runtime(layer, values, where, hint, notes)
         elif name in BACKEND_KEYS or (name == PIXELS and not tolerant):  # see asked_pixels
