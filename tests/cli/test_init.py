@@ -157,3 +157,34 @@ def test_vectors_of_given_frames(tmp_path: Path) -> None:
     for port in design.hardware.outputs:
         assert np.array_equal(port.layout.unpack(vectors.expected[port.name]), core[port.name])
     assert set(design.plan.streams.values()) <= set(vectors.expected)
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_project_is_whole_or_absent(
+    there: bool, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from headrace.build import output
+    from headrace.build.project import write_project
+    from headrace.errors import InputError
+
+    written = output.write_whole
+    left = [3]
+
+    def full(path: Path, text: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise error
+        written(path, text)
+
+    folder = tmp_path / "a" / "project"
+    if there:
+        folder.mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(output, "write_whole", full)
+        with pytest.raises((InputError, KeyboardInterrupt)):
+            write_project(folder)
+    assert left == [-1]
+    assert folder.is_dir() == there
+    assert not there or not list(folder.iterdir())
+    write_project(folder)

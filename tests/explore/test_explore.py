@@ -22,7 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from models import quantized_mlp
 
-from headrace.errors import HeadraceError, InputError
+from headrace import __version__
+from headrace.errors import HeadraceError, InputError, ToolError
 from headrace.explore import (
     DaskRunner,
     Exploration,
@@ -220,6 +221,58 @@ def test_a_dask_worker_is_killed(models: dict[str, Path], tmp_path: Path) -> Non
     assert not found.failed
     expected = explore(sweep_of(models, settings=rates), tmp_path / "here", Here())
     assert [r.measures for r in found.results] == [r.measures for r in expected.results]
+
+
+def test_a_scheduler_is_lost(models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The results so far are kept, and the next run goes on with the others."""
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    as_completed = distributed.as_completed
+
+    def lost(futures: list[Any], **options: Any) -> Iterator[Any]:
+        yield next(iter(as_completed(futures, **options)))
+        raise distributed.client.FutureCancelledError("a", "scheduler-connection-lost")
+
+    rates = {"target_fps": [1e6, 2e6]}
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None, silence_logs=50
+    ) as cluster:
+        runner = DaskRunner(cluster.scheduler_address)
+        with monkeypatch.context() as patch:
+            patch.setattr(distributed, "as_completed", lost)
+            with pytest.raises(ToolError, match="was lost; the results so far are kept: the same command"):
+                explore(sweep_of(models, settings=rates), tmp_path / "out", runner)
+        found = explore(sweep_of(models, settings=rates), tmp_path / "out", runner)
+    assert found.reused == 1
+    assert not found.failed
+    assert len(found.results) == 4
+
+
+def test_a_worker_of_another_version(models: dict[str, Path], tmp_path: Path) -> None:
+    """It would compute other figures under the same names."""
+
+    class Elsewhere:
+        def run(self, points: Sequence[Point]) -> Iterator[Result]:
+            for point in points:
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr("headrace.explore.point.__version__", "9.9")
+                    yield evaluate(point)
+
+    found = explore(sweep_of(models), tmp_path / "out", Elsewhere())
+    assert [r.error.partition(";")[0] for r in found.results] == [
+        f"its worker has Headrace 9.9, and {__version__} asks"
+    ] * 4
+    assert not explore(sweep_of(models), tmp_path / "out", Here()).failed
+
+
+def test_a_result_of_another_point(models: dict[str, Path], tmp_path: Path) -> None:
+    """Under the name of a point, it is not taken for its own."""
+    explore(sweep_of(models), tmp_path / "out", Here())
+    one, other, *_ = sorted((tmp_path / "out" / "points").iterdir())
+    one.write_text(other.read_text())
+    runner = Here()
+    assert explore(sweep_of(models), tmp_path / "out", runner).reused == 3
+    assert len(runner.seen) == 1
+    assert json.loads(one.read_text())["key"] == one.stem
 
 
 def test_no_scheduler(models: dict[str, Path], tmp_path: Path) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from headrace import __version__
+from headrace.build.output import write_files
 from headrace.errors import InputError
 
 TEMPLATES = Path(__file__).with_name("pages") / "init"
@@ -34,14 +37,33 @@ def write_project(folder: Path, model: Path | None = None) -> list[str]:
         raise InputError(f"{model}: no such file; expected an ONNX model")
     files = _rendered(name, trained=model is None)
     try:
-        for path, text in files.items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(text, encoding="utf-8")
-        if model is not None:
-            shutil.copyfile(model, folder / OWN_MODEL)
+        with _emptied(folder):
+            write_files(folder, files)
+            if model is not None:
+                shutil.copyfile(model, folder / OWN_MODEL)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
     return [*files, *([OWN_MODEL] if model is not None else [])]
+
+
+@contextmanager
+def _emptied(folder: Path) -> Iterator[None]:
+    """Whatever ends the block before its end leaves an empty folder as empty as it was, and a new one away.
+
+    An empty folder may be somebody's current one, and is not replaced by another.
+    """
+    there = folder.is_dir()
+    try:
+        yield
+    except BaseException:
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        if not there:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _rendered(name: str, trained: bool) -> dict[str, str]:

@@ -175,4 +175,4 @@ def _kept(folder: Path, point: Point) -> Result | None:
         result = Result.from_json(kept_text(folder / POINTS / f"{point.key}.json"))
     except (OSError, ValueError):
         return None
-    return None if result.error else result
+    return None if result.error or result.key != point.key else result

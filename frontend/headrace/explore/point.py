@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from headrace import __version__
 from headrace.build.design import Design
 from headrace.build.validation import named_classes
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, ToolError
 from headrace.ir import Array
 
 LARGEST = 1e30
@@ -38,6 +38,7 @@ class Point:
         inputs, classes: labelled data for the accuracy, or nothing.
         error: why there is no model; empty when there is.
         file: of the model.
+        version: of Headrace that asks; one that is another computes other results.
     """
 
     model: str
@@ -51,13 +52,14 @@ class Point:
     classes: Array | None = None
     error: str = ""
     file: str = ""
+    version: str = __version__
 
     @cached_property
     def key(self) -> str:
         """Name of the result: equal for points of equal content, evaluated by this version."""
         digest = hashlib.blake2b(digest_size=12)
         settings = json.dumps(self.settings, sort_keys=True, default=str)
-        for part in (__version__, settings, repr(sorted(self.evaluate)), self.family, str(self.frames)):
+        for part in (self.version, settings, repr(sorted(self.evaluate)), self.family, str(self.frames)):
             digest.update(f"{len(part)}:{part}".encode())
         digest.update(self.proto)
         for name, array in sorted(self.inputs.items()):
@@ -136,6 +138,10 @@ def evaluate(point: Point) -> Result:
         from headrace.build.config import BuildConfig
         from headrace.ingest import from_bytes
 
+        if point.version != __version__:
+            raise ToolError(
+                f"its worker has Headrace {__version__}, and {point.version} asks; install {point.version} there"
+            )
         config = BuildConfig.checked(**point.settings)
         design = Design(from_bytes(point.proto, point.model), config)
         bottleneck = design.performance.bottleneck
@@ -176,7 +182,6 @@ def _simulated(design: Design, frames: int) -> tuple[bool, dict[str, float]]:
 
 def _synthesised(design: Design, family: str) -> dict[str, float]:
     from headrace.build.synthesis import synthesis_cache
-    from headrace.errors import ToolError
     from headrace.synth import Settings, synthesise, units_of
     from headrace.synth.families import family as find_family
 

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -77,7 +78,7 @@ class DaskRunner:
         """The results as they come; what a worker that is lost had is given to another.
 
         Raises:
-            ToolError: when ``dask.distributed`` is not installed.
+            ToolError: when ``dask.distributed`` is not installed, or the scheduler is lost while points are evaluated.
             InputError: when the scheduler does not answer, or its address is none.
         """
         _check_address(self.scheduler)
@@ -96,14 +97,20 @@ class DaskRunner:
                 client.submit(evaluate, point, key=f"headrace-{point.key}", retries=RETRIES, pure=False): point
                 for point in points
             }
-            for future in as_completed(list(tasks), loop=client.loop):  # type: ignore[no-untyped-call]
-                point = tasks[future]
-                failure = future.exception()
-                if failure is None:
-                    yield future.result()
-                else:
-                    reason = " ".join(str(failure).split()) or type(failure).__name__
-                    yield Result(point.key, point.model, point.labels, error=f"its worker failed: {reason}")
+            try:
+                for future in as_completed(list(tasks), loop=client.loop):  # type: ignore[no-untyped-call]
+                    point = tasks[future]
+                    failure = future.exception()
+                    if failure is None:
+                        yield future.result()
+                    else:
+                        reason = " ".join(str(failure).split()) or type(failure).__name__
+                        yield Result(point.key, point.model, point.labels, error=f"its worker failed: {reason}")
+            except (CancelledError, OSError) as error:
+                raise ToolError(
+                    f"the Dask scheduler at {self.scheduler} was lost; the results so far are kept: the same command, "
+                    "with a scheduler, goes on with the other points"
+                ) from error
 
 
 def _check_address(text: str) -> None:
