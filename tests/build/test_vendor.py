@@ -66,6 +66,8 @@ def test_projects(board: str | None, tmp_path: Path) -> None:
     if memories:
         assert core["filesets"]["memories"]["file_type"] == "mem", "else they are in no project of Vivado"
         assert {name for entry in core["filesets"]["memories"]["files"] for name in entry} == memories
+    texts = {path.name: path.read_text() for path in folder.iterdir()}
+    assert not [name for name, text in texts.items() if str(tmp_path) in text], "a path of this machine"
     if not zynq:
         return
     patterns = () if board is None else (BOARD_FILES[board].replace("*", "1.0"),)
