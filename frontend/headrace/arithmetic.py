@@ -137,9 +137,22 @@ class DotProduct:
     def product_bits(self) -> int:
         """Width of a value times a weight, with a sign where one of them has one: two that are never positive give none
         below 0, but what adds the products takes them as signed."""
+        lowest, highest = self._product_ends
+        return self._width(lowest, highest)
+
+    @property
+    def field_bits(self) -> int:
+        """Style ``packed``: width of a product less the 1 that a negative one below has taken from it."""
+        lowest, highest = self._product_ends
+        return self._width(lowest - (self.x.signed or self.w.signed), highest)
+
+    @property
+    def _product_ends(self) -> tuple[int, int]:
         corners = [a * b for a in (self.x.lo, self.x.hi) for b in (self.w.lo, self.w.hi)]
-        largest = max(max(corners), -min(corners) - 1)
-        return max(largest.bit_length() + (self.x.signed or self.w.signed), 1)
+        return min(corners), max(corners)
+
+    def _width(self, lowest: int, highest: int) -> int:
+        return max(max(highest, -lowest - 1).bit_length() + (self.x.signed or self.w.signed), 1)
 
     @property
     def halved(self) -> bool:
@@ -182,7 +195,7 @@ class DotProduct:
         if self.x.bits + (not self.x.signed) > DSP_B_BITS:
             return 1
         spare = DSP_A_BITS - self.w.bits - 1  # a sign, or what the weights below borrow
-        return max(min(1 + spare // self.product_bits, MAX_PACK, self.rows), 1)
+        return max(min(1 + spare // self.field_bits, MAX_PACK, self.rows), 1)
 
     @property
     def levels(self) -> int:
@@ -305,7 +318,7 @@ def _table(dot: DotProduct, n: int) -> Estimate:
 
 
 def _multiplied(dot: DotProduct, n: int, adders: _Adders) -> Estimate:
-    x, w, term = dot.x.bits, dot.w.bits, dot.product_bits
+    x, w, term = dot.x.bits, dot.w.bits, dot.field_bits if dot.style == "packed" else dot.product_bits
     adders.done, blocks = 2, 0.0
     if dot.style == "packed":
         adders.done = 3

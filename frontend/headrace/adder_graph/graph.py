@@ -68,11 +68,19 @@ class Adder:
 
 @dataclass(frozen=True)
 class Rounding:
-    """``base + clip(sum >> shift, 0, 2**bits - 1)``, what follows the sums when it is folded into the graph."""
+    """``base + clip(sum >> shift, 0, 2**bits - 1)``, what follows the sums when it is folded into the graph.
+
+    Raises:
+        ValueError: a base other than 0 and ``-2**(bits - 1)``, the two that take no adder.
+    """
 
     shift: int
     bits: int
     base: int = 0
+
+    def __post_init__(self) -> None:
+        if self.base not in (0, -(1 << self.bits >> 1)):
+            raise ValueError(f"base {self.base} of {self.bits} bits must be 0 or {-(1 << self.bits >> 1)}")
 
     def execute(self, sums: Int) -> Int:
         """The results of *sums*, of any shape."""
