@@ -63,8 +63,8 @@ PROCESSORS = {
 }
 """Interfaces by property: whether master, and their clock."""
 
-KERNEL_PROPERTIES = {"SDX_KERNEL", "SDX_KERNEL_TYPE", "VITIS_DRC", "IPI_DRC"}
-CORE_PROPERTIES = KERNEL_PROPERTIES | {"NAME", "VERSION", "DISPLAY_NAME", "DESCRIPTION", "AUTO_FAMILY_SUPPORT_LEVEL"}
+KERNEL_PROPERTIES = {"sdx_kernel", "sdx_kernel_type", "vitis_drc", "ipi_drc"}
+CORE_PROPERTIES = KERNEL_PROPERTIES | {"name", "version", "display_name", "description", "auto_family_support_level"}
 FAMILY = {"zynq_ultra_ps_e": ("xczu", "xck"), "processing_system7": ("xc7z",)}
 
 
@@ -329,9 +329,9 @@ class Vivado:
             "fileset": {"TOP"},
             "file": {"FILE_TYPE"},
             "core": CORE_PROPERTIES,
-            "bus": {"SLAVE_MEMORY_MAP_REF"},
-            "block": {"RANGE", "WIDTH", "USAGE", "ACCESS"},
-            "register": {"ADDRESS_OFFSET", "SIZE"},
+            "bus": {"slave_memory_map_ref"},
+            "block": {"range", "width", "usage", "access"},
+            "register": {"address_offset", "size"},
         }
         if name not in allowed.get(kind, ()):
             raise Refused(f"no property {name} of {target}")
@@ -346,7 +346,7 @@ class Vivado:
     def do_get_property(self, name: str, target: str) -> str:
         if target == "run":
             return {"PROGRESS": "100%", "STATS.WNS": "0.5"}[name]
-        if name == "NAME":
+        if name == "name":
             return target.split()[-1]
         raise Refused(f"no property {name} of {target}")
 
@@ -547,12 +547,12 @@ class Vivado:
     def do_package_xo(self, *args: str) -> None:
         assert args[0] == "-force"
         options = dict(zip(args[1::2], args[2::2], strict=True))
-        core = next(core for core in self.cores if core["NAME"] == options["-kernel_name"])
+        core = next(core for core in self.cores if core["name"] == options["-kernel_name"])
         assert options["-ip_directory"] == core["root"]
         assert options.keys() == {"-xo_path", "-kernel_name", "-ip_directory", "-ctrl_protocol"}
-        assert core["SDX_KERNEL"] == "true"
-        assert core["SDX_KERNEL_TYPE"] == "rtl"
-        assert core["VITIS_DRC"] == f"ctrl_protocol {options['-ctrl_protocol']}"
+        assert core["sdx_kernel"] == "true"
+        assert core["sdx_kernel_type"] == "rtl"
+        assert core["vitis_drc"] == f"ctrl_protocol {options['-ctrl_protocol']}"
         controlled = any(interface.kind == "aximm" for interface in core["interfaces"].values())
         assert options["-ctrl_protocol"] == ("user_managed" if controlled else "ap_ctrl_none")
         self.kernels[options["-kernel_name"]] = Path(options["-xo_path"])

@@ -35,7 +35,7 @@ def packaged(folder: Path) -> Vivado:
 def projected(folder: Path, **options: Any) -> Vivado:
     """Vivado after both scripts: the second finds what the first has made."""
     cores = packaged(folder).cores
-    found = {f"headrace:user:{core['NAME']}:{core['VERSION']}": core["verilog"] for core in cores}
+    found = {f"headrace:user:{core['name']}:{core['version']}": core["verilog"] for core in cores}
     tool = Vivado(packaged=found, **options)
     tool.run(folder / "build_zynq.tcl")
     return tool
@@ -51,9 +51,9 @@ def test_projects(board: str | None, tmp_path: Path) -> None:
     assert tool.part == part
     zynq = (folder / "build_zynq.tcl").exists()
     assert zynq == (board != "U250")
-    assert [core["NAME"] for core in tool.cores] == ["net", "net_dma"]
+    assert [core["name"] for core in tool.cores] == ["net", "net_dma"]
     for core in tool.cores:
-        assert core["root"] == str(folder / "ip" / core["NAME"])
+        assert core["root"] == str(folder / "ip" / core["name"])
         files = {Path(path).name: kind for path, kind in core["files"].items()}
         memories = {path.name for path in folder.glob("*.hex")}
         assert {name for name, kind in files.items() if kind == "Memory File"} == memories
@@ -107,10 +107,10 @@ def test_registers_of_the_packaged_ip(tmp_path: Path) -> None:
     """The memory map is as large as the address map, and its registers are those of control.json."""
     build(network(0), tmp_path / "out", name="net", folding=ALL, performance_counters=True, generate_outputs=OUTPUTS)
     table = json.loads((tmp_path / "out" / "control.json").read_text())
-    expected = {r["name"]: {"ADDRESS_OFFSET": str(r["address"]), "SIZE": "32"} for r in table["registers"]}
+    expected = {r["name"]: {"address_offset": str(r["address"]), "size": "32"} for r in table["registers"]}
     for core in packaged(tmp_path / "out" / "stitched_ip").cores:
         assert core["maps"] == {"s_axi_control"}
-        assert core["block"]["RANGE"] == str(1 << table["address_bits"])
+        assert core["block"]["range"] == str(1 << table["address_bits"])
         assert core["registers"] == expected
 
 

@@ -229,7 +229,7 @@ def test_what_is_beside_the_design(tmp_path: Path) -> None:
         assert layer["base"] % layer["size"] == 0
     packager = Vivado()
     packager.run(folder / "package_ip.tcl")
-    assert all(core["block"]["RANGE"] == str(1 << table["address_bits"]) for core in packager.cores)
+    assert all(core["block"]["range"] == str(1 << table["address_bits"]) for core in packager.cores)
     core = yaml.safe_load(next(folder.glob("*.core")).read_text().removeprefix("CAPI=2:\n"))
     assert core["filesets"]["software"]["files"] == [{"control.h": {"is_include_file": True}}]
     resources = json.loads((out / "report" / "estimate_layer_resources.json").read_text())

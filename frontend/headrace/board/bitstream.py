@@ -108,10 +108,8 @@ def make_bitstream(
     journal = journal or Journal()
     folder = design.built_folder("make a bitstream of")
     files = board_files(design, board, baud)
-    _ = (
-        place_and_route(board.pnr[0]),
-        packer(board.route.packer, board.route.package),
-    )  # what is missing, before the work
+    place_and_route(board.pnr[0])  # what is missing is told of before the work
+    packer(board.route.packer, board.route.package)
     with tempfile.TemporaryDirectory(prefix="headrace-bitstream-") as name:
         scratch = Path(name)
         write_files(scratch, files)
