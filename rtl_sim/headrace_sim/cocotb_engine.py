@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from headrace_sim.glue import BuildOptions
 from headrace_sim.toolchain import icarus
 
 if TYPE_CHECKING:
+    from cocotb_tools.runner import Runner
+
     from headrace_sim.cache import BuildCache
     from headrace_sim.manifest import Manifest
     from headrace_sim.simulation import Job
@@ -34,8 +37,6 @@ def build(manifest: Manifest, job: Job, cache: BuildCache) -> tuple[Path, bool]:
 
 
 def _build_icarus(manifest: Manifest, job: Job, cache: BuildCache) -> tuple[Path, bool]:
-    from cocotb_tools.runner import get_runner
-
     if manifest.models:
         raise BuildError(
             f"design {manifest.name} has layers that are C++, which Icarus cannot call; simulate it with Verilator"
@@ -49,7 +50,7 @@ def _build_icarus(manifest: Manifest, job: Job, cache: BuildCache) -> tuple[Path
     def make(folder: Path) -> None:
         log = folder / "build.log"
         try:
-            get_runner("icarus").build(
+            _runner("icarus").build(
                 sources=list(manifest.source_paths),
                 hdl_toplevel=manifest.top,
                 build_dir=folder,
@@ -63,21 +64,28 @@ def _build_icarus(manifest: Manifest, job: Job, cache: BuildCache) -> tuple[Path
     return cache.get(content_key(parts), make)
 
 
+def _runner(simulator: str) -> Runner:
+    """cocotb's own, without the command lines that it logs: pytest would show them beside a value that differs."""
+    from cocotb_tools.runner import get_runner
+
+    found = get_runner(simulator)
+    found.log.setLevel(logging.WARNING)
+    return found
+
+
 def run(manifest: Manifest, job: Job, program: Path) -> None:
     """Run the bench in the simulator in folder `program`; it leaves the files that `Raw.read` reads.
 
     Raises:
         SimulationError: the simulator or the bench stopped before the outcome was written.
     """
-    from cocotb_tools.runner import get_runner
-
     (job.folder / "job.json").write_text(_job_json(manifest, job))
     (job.folder / "design.json").write_text(manifest.to_json())
     log = job.folder / "run.log"
     arguments, plusargs = _simulator_arguments(job)
     failure: BaseException | None = None
     try:
-        get_runner(job.simulator).test(
+        _runner(job.simulator).test(
             test_module="headrace_sim.bench",
             hdl_toplevel=manifest.top,
             hdl_toplevel_lang="verilog",

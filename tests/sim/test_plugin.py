@@ -73,6 +73,13 @@ def test_a_difference_fails_and_is_kept(regression: pytest.Pytester) -> None:
     assert message in (regression.path / "junit.xml").read_text()
 
 
+@pytest.mark.sim
+def test_a_difference_in_cocotb_is_all_that_is_shown(regression: pytest.Pytester) -> None:
+    result = regression.runpytest_inprocess("--rtl-simulator=verilator", "-k", "wrong")
+    result.assert_outcomes(failed=1)
+    assert "Running command" not in result.stdout.str()
+
+
 def signals_at(waves: Path, time: int, *signals: str) -> list[int]:
     """What a waveform in the format VCD says of the first signals of these names at a time."""
     codes, values = {}, {}
