@@ -289,7 +289,8 @@ class Window(Ring):
     def position_bits(self, axis: int) -> int:
         end = int(self._taps(axis)[-1, -1]) + 1
         reach = (self.lanes[-1].row, self.lanes[-1].col)[axis]
-        return signed_bits(min(-self.pads[axis][0], -reach) - 1, max(end, self.size[axis]) + 1)
+        moves = [(move.rows, move.cols)[axis] for move in self.moves]  # back over an image that is mostly padding
+        return signed_bits(min(-self.pads[axis][0] - 1, -reach - 1, *moves), max(end + 1, self.size[axis] + 1, *moves))
 
     @property
     def settled(self) -> Loop | None:

@@ -28,6 +28,8 @@ CASES = {
     "dilation_window": SWG((6, 6, 1), INT3, (3, 3), (1, 1), (2, 2), ((2, 2), (2, 2)), simd=9),
     "pads_uneven": SWG((4, 5, 2), INT3, (3, 4), (1, 2), (1, 1), ((0, 2), (3, 1)), simd=2),
     "pads_past_kernel": SWG((3, 3, 2), INT3, (2, 1), (1, 1), (1, 1), ((3, 2), (2, 3)), simd=2),
+    "pads_past_image": SWG((4, 4, 1), INT3, (1, 1), (1, 1), (1, 1), ((8, 8), (8, 8))),
+    "pads_far_past_image": SWG((2, 3, 2), INT3, (2, 1), (3, 2), (1, 1), ((21, 4), (5, 37)), simd=2),
     "whole_image": SWG((3, 4, 2), INT3, (3, 4), (1, 1), (1, 1), NONE),
     "one_pixel_same": SWG((1, 1, 2), INT3, (3, 3), (1, 1), (1, 1), SAME, simd=2),
     "tall": SWG((9, 2, 2), INT3, (4, 1), (2, 1), (1, 1), ((1, 0), (0, 0)), simd=2),
