@@ -18,7 +18,6 @@ from demonstration.flow import Samples
 RATE = 8000  # samples a second
 FRAMES, HOP, WINDOW = 48, 128, 256  # of the spectrogram
 BANDS = 16
-GLIDES = ("rise", "fall", "stay")
 WORDS = (
     ("rise", "rise"), ("rise", "fall"), ("fall", "rise"), ("fall", "fall"),
     ("stay", "rise"), ("stay", "fall"), ("rise", "stay"), ("fall", "stay"),

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from headrace_sim.simulation import Job
 
 _LOG_CHARACTERS = 3000
-_VVP = "sim.vvp"  # the name that cocotb's runner expects
 
 
 def build(manifest: Manifest, job: Job, cache: BuildCache) -> tuple[Path, bool]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from headrace.errors import ModelError
-from headrace.ir import Graph, Input, Op, Output, Value
+from headrace.ir import Graph, Input, Op, Value
 from headrace.ir.integer import Reshape
 from headrace.layers.base import Layer, StreamType
 
@@ -87,20 +87,6 @@ def target_stream(graph: Graph, link: Link) -> StreamType | None:
     """The stream as it is read; None for a graph output, which takes it as it is written."""
     op = graph.op(link.target.node)
     return op.inputs[link.target.port] if isinstance(op, Layer) else None
-
-
-def port_stream(graph: Graph, node: str) -> StreamType:
-    """The stream at the boundary of the design for an Input or Output of *graph*.
-
-    Raises:
-        KeyError: when *node* is neither.
-    """
-    for link in links(graph):
-        if node == link.source.node and isinstance(graph.op(node), Input):
-            return boundary_stream(graph, link)
-        if node == link.target.node and isinstance(graph.op(node), Output):
-            return boundary_stream(graph, link)
-    raise KeyError(node)
 
 
 def boundary_stream(graph: Graph, link: Link) -> StreamType:
