@@ -192,3 +192,12 @@ def test_a_narrow_terminal_has_no_room_for_streams(tiny_model: Path) -> None:
     wide = [str(c.header) for c in layer_table(design, Console(width=120)).columns]
     assert wide == ["layer", "kind", "folding", "input", "output", "cycles"]
     assert [str(c.header) for c in layer_table(design, Console(width=60)).columns] == [*wide[:3], "cycles"]
+
+
+def test_layers_as_slow_as_the_bottleneck(tiny_model: Path, tmp_path: Path) -> None:
+    """Those that compute: of what lies between them nothing is said."""
+    design = build(tiny_model, tmp_path / "out", unroll=True)
+    rows = [row for row in layer_rows(design.hardware, design.performance) if not row.moves and row.share == 1]
+    assert len(rows) > 1
+    page = (tmp_path / "out" / "report" / "index.html").read_text()
+    assert f"and {counted(len(rows) - 1, 'layer')} as slow" in page

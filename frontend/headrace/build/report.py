@@ -141,8 +141,9 @@ class Report:
 
     @property
     def as_slow(self) -> int:
-        """How many layers besides the bottleneck take as long."""
-        return sum(row.layer.cycles == self.performance.interval for row in self.rows) - 1
+        """How many layers that compute take as long as the bottleneck, which is not counted."""
+        others = (row for row in self.computing if row.layer.name != self.performance.bottleneck)
+        return sum(row.layer.cycles == self.performance.interval for row in others)
 
     @property
     def products(self) -> int:
