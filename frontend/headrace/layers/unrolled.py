@@ -248,7 +248,15 @@ class _Drawing:
             for n in range(self.graph.nodes)
             if self.design.stage[n] <= stage < self.design.last_use[n]
         ]
-        return {"sums": sums, "tables": self.tables, "counts": self.counts, "registers": registers}
+        # All before what uses them: a sum may stand before the one that it adds.
+        signals = [
+            *((half.signal, half.bits) for table in self.tables for half in table.halves),
+            *((table.signal, table.width) for table in self.tables),
+            *((count.signal, count.bits) for count in self.counts),
+            *((result.signal, result.width) for result in sums),
+        ]
+        parts = {"sums": sums, "tables": self.tables, "counts": self.counts, "registers": registers}
+        return {**parts, "signals": signals}
 
     def _sum(self, node: int, adder: Adder, stage: int) -> Sum:
         operands = [self._field(o, f"{self._name(node, stage)}_{k}", stage) for k, o in enumerate(adder.operands)]
