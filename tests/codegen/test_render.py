@@ -47,6 +47,15 @@ def test_refused(call: Callable[[], object]) -> None:
 
 def test_comments_are_one_safe_line() -> None:
     assert render.comment("a\nb`c\\d\u2028é */ x") == "a_b_c_d__ * / x"
+    assert len(render.comment("n" * 100_000)) == render.LONGEST_COMMENT
+    for text in (
+        "synthesis translate_off",
+        " Verilator lint_off WIDTH",
+        "pragma protect begin",
+        "-- synopsys translate_off",
+    ):
+        assert render.comment(text) == f"'{text}'"
+    assert render.comment("synthesised, x synthesis translate_off") == "synthesised, x synthesis translate_off"
 
 
 def test_plain_text_is_refused() -> None:

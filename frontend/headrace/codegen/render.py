@@ -6,6 +6,7 @@ a model file can enter generated code unescaped. Integers are written in decimal
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 
@@ -16,6 +17,12 @@ from headrace.codegen.names import is_identifier
 from headrace.codegen.safe import Verilog
 from headrace.layers.base import RtlModule
 from headrace.resources import hls_templates
+
+LONGEST_COMMENT = 1000
+"""Characters of a text in a comment; Icarus takes no word of many more."""
+
+_TOOLS = "0in ambit altera cadence coverage exemplar lint pragma quartus spyglass synopsys synplify synthesis vcs"
+_DIRECTIVE = re.compile(rf"\W*({_TOOLS.replace(' ', '|')}|surelog|verilator|vivado|xilinx|yosys)\b", re.IGNORECASE)
 
 
 def render_module(rtl: RtlModule, module: str, layer: str) -> tuple[str, dict[str, str]]:
@@ -93,8 +100,16 @@ def ident(name: str) -> Verilog:
 
 
 def comment(text: str) -> Verilog:
-    """*text* for the inside of a ``//`` comment: one line of printable ASCII without backslash or backquote."""
+    """*text* for the inside of a ``//`` comment: one line of printable ASCII without backslash or backquote.
+
+    It is no longer than scanners take, and no directive to a tool: many take the first word of a comment for one, and
+    ``// synthesis translate_off`` hides what follows.
+    """
     plain = "".join(c if " " <= c <= "~" and c not in "\\`" else "_" for c in text)
+    if len(plain) > LONGEST_COMMENT:
+        plain = f"{plain[: LONGEST_COMMENT - 3]}..."
+    if _DIRECTIVE.match(plain):
+        plain = f"'{plain}'"
     return Verilog(plain.replace("*/", "* /").replace("/*", "/ *"))
 
 
