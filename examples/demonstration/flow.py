@@ -222,8 +222,9 @@ def _compare(task: Task, final: nn.Module, design: Design, samples: Samples, cou
         compared = sum(c.values for c in compare_simulation(design, some, simulation))
         note(f"{compared:,} integers in the hardware, 0 differ")
     flat = {stage: values.ravel() for stage, values in predictions.items()}
-    keep_validation(design, Validation.of(design, samples.test_labels.numpy(), flat, len(some[source])))
-    return Outcome(task, design, simulation, flat, samples.test_labels.numpy(), compared)
+    labels = samples.test_labels.numpy()
+    keep_validation(design, Validation.of(design, labels, flat, len(some[source]), language="SystemVerilog"))
+    return Outcome(task, design, simulation, flat, labels, compared)
 
 
 def outcome_data(outcome: Outcome) -> dict[str, object]:

@@ -30,7 +30,8 @@ def test_two_bits(demo: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixtur
     shown = capsys.readouterr().out
     assert f"{100 * (torch == outcome.labels).mean():.1f}%" in shown
     assert str(tmp_path / "design" / "report" / "index.html") in shown
-    assert (tmp_path / "design" / "report" / "index.html").is_file()
+    page = (tmp_path / "design" / "report" / "index.html").read_text(encoding="utf-8")
+    assert "What is generated was simulated, too, since it was built." in page
 
     journal = Journal()
     again = demo.main(bits=2, images=100, output=tmp_path, journal=journal)

@@ -22,7 +22,7 @@ from headrace.build.journal import StepRecord
 from headrace.build.output import write_files
 from headrace.build.page import page_environment
 from headrace.build.profile import Profile, read_profile
-from headrace.build.validation import SIMULATED, Validation, read_validation
+from headrace.build.validation import Validation, read_validation
 from headrace.build.verify import Comparison
 from headrace.codegen.control import address_map
 from headrace.codegen.design import Backend
@@ -191,9 +191,7 @@ class Report:
     def _simulated_since(self) -> set[str]:
         """The languages of simulations after the build, all of them compared with the integer network."""
         found = set() if self.profile is None else {"SystemVerilog"}
-        if self.validation is not None:
-            found |= {s.stage.removeprefix(SIMULATED) for s in self.validation.scores if s.stage.startswith(SIMULATED)}
-        return found
+        return found if self.validation is None else found | {self.validation.language}
 
     @property
     def verdict(self) -> str:

@@ -28,8 +28,6 @@ FILE = "report/validation.json"
 """Where a build keeps it."""
 
 MODEL, INTEGER = "model, in float32", "integer network"
-SIMULATED = "simulated "
-"""Before the language, in the name of a stage."""
 
 Labels = NDArray[np.int64]
 
@@ -55,6 +53,7 @@ class Validation:
         simulated: how many of them, from the first, were simulated.
         scores: by form of the network.
         reference: share that the user knows from elsewhere, such as of the trained network in PyTorch.
+        language: what was simulated, ``SystemVerilog`` or ``C++``; empty when nothing was.
     """
 
     digest: str
@@ -63,6 +62,7 @@ class Validation:
     simulated: int
     scores: Sequence[Score]
     reference: float | None = None
+    language: str = ""
 
     @classmethod
     def of(
@@ -72,6 +72,7 @@ class Validation:
         predicted: Mapping[str, Labels],
         simulated: int,
         reference: float | None = None,
+        language: str = "",
     ) -> Validation:
         """From the classes that each form of the network named: for all frames, or for the *simulated* first ones."""
         scores = [
@@ -83,7 +84,7 @@ class Validation:
             for stage, classes in predicted.items()
         ]
         output = design.source.outputs[0]
-        return cls(design.plan.digest, output, len(labels), simulated, scores, reference)
+        return cls(design.plan.digest, output, len(labels), simulated, scores, reference, language)
 
     @property
     def top1(self) -> float:
@@ -172,7 +173,7 @@ def validate(
     """
     outputs = {MODEL: design.run(feeds, mode="float"), INTEGER: design.run(feeds, mode="integer")}
     equal = _equal("model = integer graph", outputs[MODEL], outputs[INTEGER])
-    count = min(settings.simulated, len(labels))
+    count, language = min(settings.simulated, len(labels)), ""
     if count:
         few = {name: array[:count] for name, array in feeds.items()}
         simulation: Simulation | CSimulation
@@ -184,10 +185,10 @@ def validate(
         compare_simulation(design, few, simulation)
         expected = {name: array[:count] for name, array in outputs[INTEGER].items()}
         equal += _equal(f"integer graph = simulated {language}", expected, simulation.outputs, language)
-        outputs[f"{SIMULATED}{language}"] = simulation.outputs
+        outputs[f"simulated {language}"] = simulation.outputs
     _warn_of_labels(labels, outputs[INTEGER], journal)
     predicted = {stage: named_classes(arrays) for stage, arrays in outputs.items()}
-    return Validation.of(design, labels, predicted, count, settings.reference), equal
+    return Validation.of(design, labels, predicted, count, settings.reference, language), equal
 
 
 def _warn_of_labels(labels: Labels, outputs: Mapping[str, Array], journal: Journal) -> None:
