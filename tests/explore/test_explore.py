@@ -194,7 +194,31 @@ def test_a_killed_process_is_tried_again(
     assert sorted(started) == [1, 1, 2, 2, 3]
 
 
+def test_a_point_that_hangs_is_ended(models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even one that does not hear that it is asked to end."""
+    real = processes_module._start
+    stopped: list[Any] = []
+
+    def start(job: Any, attempt: int) -> Any:
+        task = real(job, attempt)
+        if job.subject.model == "w2":
+            os.kill(task.process.pid, signal.SIGSTOP)
+            task.started -= 3600
+            stopped.append(task.process)
+        return task
+
+    monkeypatch.setattr(processes_module, "_start", start)
+    monkeypatch.setattr(processes_module, "GRACE", 0.1)
+    settings = {"target_fps": [1e6]}
+    found = explore(sweep_of(models, settings=settings), tmp_path / "out", LocalRunner(jobs=2, timeout=1800))
+    assert found.results[0].error == "the process that evaluated it was ended, as it took longer than 1,800 s"
+    assert not found.results[1].error
+    assert [process.returncode for process in stopped] == [-signal.SIGKILL]
+
+
 def test_fewer_than_no_processes() -> None:
+    with pytest.raises(InputError, match=r"timeout=0: expected seconds for a point"):
+        LocalRunner(timeout=0)
     with pytest.raises(InputError, match=r"jobs=-1: expected a number of processes, or 0 for one a processor"):
         LocalRunner(jobs=-1)
 

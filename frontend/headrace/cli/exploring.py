@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.session import Session, new_journal, told_as_json
-from headrace.errors import ToolError
+from headrace.errors import InputError, ToolError
 
 
 def explore(
@@ -21,6 +21,9 @@ def explore(
         "exploration"
     ),
     jobs: Annotated[int, typer.Option("--jobs", metavar="N", min=0, help="Processes; 0 is one a processor.")] = 0,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="S", min=1, help="Seconds for one point, on this machine.")
+    ] = None,
     scheduler: Annotated[
         str | None, typer.Option("--scheduler", metavar="tcp://HOST:PORT", help="Of a running Dask cluster.")
     ] = None,
@@ -32,7 +35,9 @@ def explore(
 
     given = Sweep() if sweep is None else read_sweep(sweep)
     given = given.with_models(models or [])
-    runner = LocalRunner(jobs) if scheduler is None else DaskRunner(scheduler)
+    if scheduler is not None and timeout is not None:
+        raise InputError("--timeout ends processes on this machine; workers of a --scheduler have none")
+    runner = LocalRunner(jobs, timeout) if scheduler is None else DaskRunner(scheduler)
     journal = new_journal()
     found = run_sweep(given, output, runner, journal)
     none = bool(found.results) and len(found.failed) == len(found.results)

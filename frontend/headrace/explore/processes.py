@@ -45,15 +45,19 @@ class Job(Generic[Subject]):
 
 @dataclass(frozen=True)
 class Ended(Generic[Subject]):
-    """A job whose process has ended for good, with its exit status (negative for a signal) after *attempts*."""
+    """A job whose process has ended for good, with its exit status (negative for a signal) after *attempts*; *limit* is
+    how many seconds it had, where it was ended because these were over."""
 
     job: Job[Subject]
     status: int
     attempts: int
+    limit: float | None = None
 
     @property
     def reason(self) -> str:
         """How it ended, to stand behind "the process that ...": its last line tells why."""
+        if self.limit is not None:
+            return f"was ended, as it took longer than {self.limit:,g} s"
         if self.status < 0:
             known = -self.status in set(signal.Signals)
             name = signal.Signals(-self.status).name if known else f"signal {-self.status}"
@@ -67,10 +71,11 @@ class _Running(Generic[Subject]):
     job: Job[Subject]
     attempt: int
     process: subprocess.Popen[bytes]
+    started: float
 
 
-def run_jobs(jobs: Iterable[Job[Subject]], width: int = 0) -> Iterator[Ended[Subject]]:
-    """Run *jobs*, *width* at a time (0 is one for every processor); each as it ends.
+def run_jobs(jobs: Iterable[Job[Subject]], width: int = 0, limit: float | None = None) -> Iterator[Ended[Subject]]:
+    """Run *jobs*, *width* at a time (0 is one for every processor); each as it ends, or after *limit* seconds.
 
     Processes still running are stopped when the caller stops. A job is asked for when there is room for it, so that
     what it needs can be made then.
@@ -96,6 +101,11 @@ def run_jobs(jobs: Iterable[Job[Subject]], width: int = 0) -> Iterator[Ended[Sub
                     waiting.append((task.job, task.attempt + 1))
                 else:
                     yield Ended(task.job, status, task.attempt)
+            late = [t for t in running if limit is not None and time.monotonic() - t.started > limit]
+            _end([task.process for task in late])
+            for task in late:
+                running.remove(task)
+                yield Ended(task.job, task.process.returncode, task.attempt, limit)
             time.sleep(_POLL_SECONDS)
     finally:
         _end([task.process for task in running])
@@ -125,7 +135,7 @@ def _start(job: Job[Subject], attempt: int) -> _Running[Subject]:
         process = subprocess.Popen(  # whose input closes when this process ends, see job_process
             job.command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.PIPE, cwd=job.folder
         )
-    return _Running(job, attempt, process)
+    return _Running(job, attempt, process, time.monotonic())
 
 
 @contextmanager

@@ -28,22 +28,26 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class LocalRunner:
-    """A process for each point, *jobs* at a time (0 is one for every processor).
+    """A process for each point, *jobs* at a time (0 is one for every processor), for *timeout* seconds at most.
 
     Raises:
         InputError: for fewer.
     """
 
     jobs: int = 0
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         if self.jobs < 0:
             raise InputError(f"jobs={self.jobs}: expected a number of processes, or 0 for one a processor")
+        if self.timeout is not None and not self.timeout > 0:
+            raise InputError(f"timeout={self.timeout}: expected seconds for a point, or None for any number")
 
     def run(self, points: Sequence[Point]) -> Iterator[Result]:
         """The results as they come; processes still running are stopped when the caller stops."""
         with tempfile.TemporaryDirectory(prefix="headrace-explore-") as scratch:
-            for ended in run_jobs((_job(point, Path(scratch) / point.key) for point in points), self.jobs):
+            jobs = (_job(point, Path(scratch) / point.key) for point in points)
+            for ended in run_jobs(jobs, self.jobs, self.timeout):
                 yield _outcome(ended)
                 shutil.rmtree(ended.job.log.parent)
 
