@@ -11,7 +11,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,14 +199,17 @@ def test_a_killed_process_is_tried_again(
 def test_a_point_that_hangs_is_ended(models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even one that does not hear that it is asked to end."""
     real = processes_module._start
-    stopped: list[Any] = []
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(300)"
+    ended: list[Any] = []
 
     def start(job: Any, attempt: int) -> Any:
-        task = real(job, attempt)
-        if job.subject.model == "w2":
-            os.kill(task.process.pid, signal.SIGSTOP)
-            task.started -= 3600
-            stopped.append(task.process)
+        if job.subject.model != "w2":
+            return real(job, attempt)
+        task = real(replace(job, command=(sys.executable, "-c", deaf)), attempt)
+        while not job.log.read_text():
+            time.sleep(0.01)
+        task.started -= 3600
+        ended.append(task.process)
         return task
 
     monkeypatch.setattr(processes_module, "_start", start)
@@ -213,7 +218,7 @@ def test_a_point_that_hangs_is_ended(models: dict[str, Path], tmp_path: Path, mo
     found = explore(sweep_of(models, settings=settings), tmp_path / "out", LocalRunner(jobs=2, timeout=1800))
     assert found.results[0].error == "the process that evaluated it was ended, as it took longer than 1,800 s"
     assert not found.results[1].error
-    assert [process.returncode for process in stopped] == [-signal.SIGKILL]
+    assert [process.returncode for process in ended] == [-signal.SIGKILL]
 
 
 def test_fewer_than_no_processes() -> None:

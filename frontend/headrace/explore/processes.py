@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -112,17 +112,19 @@ def run_jobs(jobs: Iterable[Job[Subject]], width: int = 0, limit: float | None =
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Ask processes to end; those that do not in time are killed."""
+    """Ask processes to end; those that do not in time are killed, or at once when this is interrupted, too."""
     for process in processes:
         process.terminate()
     until = time.monotonic() + GRACE
-    for process in processes:
-        try:
-            process.wait(max(0.0, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
+    try:
+        for process in processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, until - time.monotonic()))
+    finally:
+        for process in processes:
+            process.kill()  # nothing where it has ended
             process.wait()
-        _close(process)
+            _close(process)
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:
