@@ -151,17 +151,21 @@ def explore(
         results = [known.get(p.key) or Result(p.key, p.model, p.labels, error=p.error) for p in points]
         named = [replace(r, model=p.model, labels=p.labels, file=p.file) for r, p in zip(results, points, strict=True)]
         found = Exploration(named, sweep.objectives, reused)
-        configs = {f"{CONFIGS}/{point.key}.json": _config(point) for point in points}
-        for name, text in {**configs, RESULTS: found.json(), **result_files(found, folder)}.items():
+        _keep_configs(folder / CONFIGS, points)
+        for name, text in {RESULTS: found.json(), **result_files(found, folder)}.items():
             write_whole(folder / name, text)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
     return found
 
 
-def _config(point: Point) -> str:
-    """The settings of *point* as a file that a build takes."""
-    return BuildConfig.checked(**point.settings).model_dump_json(indent=2, exclude_defaults=True) + "\n"
+def _keep_configs(folder: Path, points: Sequence[Point]) -> None:
+    """The settings of each point as a file that a build takes; where there is one it has the same, by its key."""
+    for point in points:
+        file = folder / f"{point.key}.json"
+        if not point.error and not file.is_file():
+            config = BuildConfig.checked(**point.settings)
+            write_whole(file, config.model_dump_json(indent=2, exclude_defaults=True) + "\n")
 
 
 def build_command(result: Result, folder: Path) -> str:

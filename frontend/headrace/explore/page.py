@@ -14,6 +14,7 @@ from headrace.errors import printable
 from headrace.explore.exploration import Exploration, build_command
 from headrace.explore.numbers import number
 from headrace.explore.point import Result
+from headrace.explore.sweep import COLUMNS
 
 _PAGES = Path(__file__).with_name("pages")
 
@@ -142,9 +143,7 @@ def _csv(found: Exploration) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     measures, settings, front = columns(found), varied(found), set(found.front)
-    writer.writerow(
-        [_cell(name) for name in ("model", *settings, *measures, "exact", "pareto", "bottleneck", "error", "key")]
-    )
+    writer.writerow([_cell(name) for name in (COLUMNS[0], *settings, *measures, *COLUMNS[1:])])
     for index, result in enumerate(found.results):
         cells = [result.model, *(result.labels.get(name, "") for name in settings)]
         numbers = [result.measures.get(name, "") for name in measures]

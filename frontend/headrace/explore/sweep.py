@@ -36,7 +36,7 @@ SETTINGS = (
 """Settings of a build that change the design."""
 
 COLUMNS = ("model", "exact", "pareto", "bottleneck", "error", "key")
-"""Columns of the table besides settings and measures."""
+"""Columns of the table, of which settings and measures follow the first."""
 
 
 USUAL: dict[str, Direction] = {"fps": "max", "lut": "min"}
