@@ -12,6 +12,7 @@ from headrace_sim import (
     ArrayError,
     Coverage,
     DeadlockError,
+    Manifest,
     SimulationError,
     Vectors,
     read_vectors,
@@ -24,6 +25,16 @@ from sim import designs
 pytest_plugins = ["pytester"]
 CACHE = default_folder()
 X = np.array([[-4, 0, 1, 3], [2, -1, 0, 0]])
+
+
+@pytest.fixture
+def deadlocked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rtl_sim) -> Manifest:
+    """A design in which no word moves, compiled."""
+    monkeypatch.setenv("HEADRACE_CACHE", str(CACHE))  # pytester moves HOME away
+    manifest = designs.broken(tmp_path / "design", "deadlock")
+    with pytest.raises(DeadlockError):
+        rtl_sim(manifest, {"x": np.zeros((2, 6), int)}, timeout_cycles=200)
+    return manifest
 
 
 @pytest.fixture
@@ -98,12 +109,8 @@ def signals_at(waves: Path, time: int, *signals: str) -> list[int]:
 
 @pytest.mark.sim
 def test_a_failure_shows_the_line_of_the_test_alone(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rtl_sim
+    pytester: pytest.Pytester, deadlocked: Manifest, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("HEADRACE_CACHE", str(CACHE))
-    manifest = designs.broken(tmp_path / "design", "deadlock")
-    with pytest.raises(DeadlockError):
-        rtl_sim(manifest, {"x": np.zeros((2, 6), int)}, timeout_cycles=200)
     designs.pass_through(tmp_path / "refused", "refused")
     (source,) = (tmp_path / "refused").glob("**/*.sv")
     source.write_text(source.read_text().replace("endmodule", "no syntax\nendmodule"))
@@ -112,7 +119,7 @@ def test_a_failure_shows_the_line_of_the_test_alone(
         import numpy as np
         def test_deadlock(rtl_sim):
             x = np.zeros((2, 6), int)
-            rtl_sim({str(manifest.root)!r}, {{"x": x}}, expected={{"y": x + 1}}, timeout_cycles=200)
+            rtl_sim({str(deadlocked.root)!r}, {{"x": x}}, expected={{"y": x + 1}}, timeout_cycles=200)
         def test_refused(rtl_sim):
             rtl_sim({str(tmp_path / "refused")!r}, {{"x": np.zeros((1, 4), int)}})
         """
@@ -146,18 +153,12 @@ def test_a_missing_simulator_is_said_once(pytester: pytest.Pytester, tmp_path: P
 
 
 @pytest.mark.sim
-def test_a_deadlock_is_kept(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rtl_sim
-) -> None:
-    monkeypatch.setenv("HEADRACE_CACHE", str(CACHE))
-    manifest = designs.broken(tmp_path / "design", "deadlock")
-    with pytest.raises(DeadlockError):
-        rtl_sim(manifest, {"x": np.zeros((2, 6), int)}, timeout_cycles=200)
+def test_a_deadlock_is_kept(pytester: pytest.Pytester, deadlocked: Manifest) -> None:
     pytester.makepyfile(
         f"""
         import numpy as np
         def test_design(rtl_sim):
-            rtl_sim({str(manifest.root)!r}, {{"x": np.zeros((2, 6), int)}}, timeout_cycles=200)
+            rtl_sim({str(deadlocked.root)!r}, {{"x": np.zeros((2, 6), int)}}, timeout_cycles=200)
         """
     )
     pytester.runpytest_inprocess("--rtl-artifacts=kept").assert_outcomes(failed=1)
